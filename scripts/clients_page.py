@@ -7,7 +7,7 @@ from typing import Any, cast
 from pegboard.clients import CLIENTS, ClientApp, Machine
 from scripts.struct_tables import table
 
-__all__ = ["page"]
+__all__ = ["RUN_BY_TESTS", "page"]
 
 _OPENING = """# Clients
 
@@ -15,7 +15,8 @@ _OPENING = """# Clients
 
 This page lists the configuration file of each client on each system. `pegboard import` reads these
 files, and the file of the project in the current folder. `pegboard connect` writes to the first
-file that exists. [Getting started](../getting-started.md) shows how to use both commands.
+file that exists, or to the first one whose folder exists. [Getting started](../getting-started.md)
+shows how to use both commands.
 
 `pegboard serve` runs on Linux and macOS. On Windows, clients need a gateway in WSL: run
 `pegboard connect CLIENT --url http://127.0.0.1:8765/mcp`.
@@ -28,6 +29,17 @@ _BESIDES = {
     "`~/AppData/Local/Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json`",
     "claude-code": "the servers of each project, under `projects` in the same file",
     "vscode": "`mcp.servers` in the `settings.json` next to each of these files",
+}
+
+
+# Those whose own program is run by `make interop-full`, and what it then reports.
+RUN_BY_TESTS = {
+    "claude-code": "`claude mcp list` reports the gateway as connected",
+    "codex": "`codex mcp list` reports the gateway as enabled; it does not connect",
+    "copilot": "`copilot mcp list` lists the gateway; it does not connect",
+    "gemini": "`gemini mcp list` reports the gateway as connected",
+    "opencode": "`opencode mcp list` reports the gateway as connected",
+    "qwen": "`qwen mcp list` reports the gateway as connected",
 }
 
 
@@ -92,7 +104,10 @@ def _more(client: ClientApp) -> list[tuple[str, str]]:
     if client.name in _BESIDES:
         rows.append(("and" if others else "also read", _BESIDES[client.name]))
     moved = _moved_by(client)
-    return [*rows, ("environment variables that change the path", moved)] if moved else rows
+    if moved:
+        rows.append(("environment variables that change the path", moved))
+    only_file = "by its file only: our tests do not run the program"
+    return [*rows, ("tested", RUN_BY_TESTS.get(client.name, only_file))]
 
 
 def _moved_by(client: ClientApp) -> str:

@@ -6,18 +6,18 @@ from html import escape
 __all__ = ["arrow", "box", "label", "peg", "picture"]
 
 _STYLE = """  <style>
-    .paper { fill: #ffffff; stroke: #d9dcea; }
-    .box { fill: #f6f7fb; stroke: #4051b5; stroke-width: 1.2; }
-    .board { fill: #eceefa; stroke: #4051b5; stroke-width: 1.6; }
-    .core { fill: #4051b5; stroke: #4051b5; }
-    .peg { fill: #4051b5; }
-    .line { stroke: #4051b5; stroke-width: 1.5; fill: none; marker-end: url(#tip); }
-    .name { font-weight: 600; fill: #1b2150; }
+    .paper { fill: #ffffff; stroke: #d3e0dc; }
+    .box { fill: #f5f9f8; stroke: #0d5c4f; stroke-width: 1.2; }
+    .board { fill: #e3f1ed; stroke: #0d5c4f; stroke-width: 1.6; }
+    .core { fill: #0d5c4f; stroke: #0d5c4f; }
+    .peg { fill: #b5730b; }
+    .line { stroke: #0d5c4f; stroke-width: 1.5; fill: none; marker-end: url(#tip); }
+    .name { font-weight: 600; fill: #0a2f29; }
     .light { font-weight: 600; fill: #ffffff; }
-    .note { fill: #5b607a; font-size: 11.5px; }
+    .note { fill: #566b66; font-size: 11.5px; }
   </style>
   <defs>
-    <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#4051b5"/></marker>
+    <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#0d5c4f"/></marker>
   </defs>"""  # noqa: E501 - one element of SVG
 
 

@@ -25,6 +25,7 @@ REMEDIES = {
     "QueueFullError": "Try again later, or raise the limit or the `queue` of `Concurrency`.",
     "WouldDeadlockError": "Await the asynchronous form: `registry.acall`, `hub.call`, `tools.call`.",
     "RateLimitedError": "Wait for `retry_after` seconds, or raise the limits of the key.",
+    "LimitReachedError": "Give back something of what you hold, or wait for `retry_after` seconds; `setting` names the limit, which all callers share.",
     "ToolTimeoutError": "Raise `Deadline`, or `timeouts.call` of the server. If `sent` is true, the tool may have had effects: check before you repeat the call.",
     "ToolExecutionError": "Show the message to the model: the tool itself says what went wrong. `result` holds the whole result.",
     "UnauthenticatedError": "Send a valid key or token; `reason` says what is wrong with this one.",
@@ -46,9 +47,11 @@ REMEDIES = {
     "ServerTimeoutError": "Raise `timeouts.connect` or `timeouts.list` of the server if it is only slow.",
     "CircuitOpenError": "Wait for `retry_in` seconds, or repair the server.",
     "ServerAuthenticationError": "Set other credentials in the server's entry: `bearer_token`, `headers` or `oauth`.",
+    "UntrustedAddressError": "Check the authorization server of the server. If you trust it, add `host` to `oauth.trusted_hosts` of the server's entry. Nothing was sent to it.",
     "NotConnectedError": "Connect first, or use the hub or client inside its `async with`.",
     "ConnectionLostError": "Check whether the tool has run before you repeat the call. Pegboard reconnects the server by itself.",
     "ProtocolError": "Read `rpc_code` and `rpc_message`: the server refused the request, or its response was invalid.",
+    "UnsupportedResultError": "Check whether the tool has run before you repeat the call. Configure the server to answer with plain results.",
 }
 """What the reader of the page can do about each error."""
 

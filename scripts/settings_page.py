@@ -10,6 +10,7 @@ from pegboard.auth.settings import AuthSettings, TokenIssuer
 from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry, TimeoutsEntry, TlsEntry
 from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, TlsConfig
 from pegboard.gateway.options import GatewayOptions, Profile
+from pegboard.server.http.request import Limits
 from scripts.struct_tables import meanings, table, type_words
 
 __all__ = ["VARIABLES", "page"]
@@ -71,11 +72,15 @@ def page() -> str:
             "\n### `tls`\n\nPaths start at the configuration file; `~` is your home folder. "
             "[Use a hosted server](../guides/hosted-servers.md) explains each field.\n",
             _entries(TlsEntry, TlsConfig),
-            "\n## The gateway\n\nThe section `gateway`. Its `auth` is described below; its "
-            "`tenants` is an object with the configuration file of each tenant but the first.\n",
+            "\n## The gateway\n\nThe section `gateway`. Its `auth` and `limits` are described "
+            "below; its `tenants` is an object with the configuration file of each tenant but the "
+            "first.\n",
             _fields(GatewayOptions),
             "\n### `gateway.profiles`\n\nEach profile, by its name:\n",
             _fields(Profile),
+            "\n### `gateway.limits`\n\nLimits of HTTP requests and sessions: sizes in bytes, "
+            "times in seconds.\n",
+            _fields(Limits),
             "\n### `gateway.auth`\n",
             _fields(AuthSettings),
             "\n### `gateway.auth.issuers`\n\nEach item of the list:\n",

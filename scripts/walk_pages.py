@@ -106,7 +106,7 @@ def _drawing(walk: Walk, ends: _Ends, title: str) -> str:
     rows = list(_rows(walk, ends))
     height = _TOP + _ROW * (len(rows) + 1) + 10
     parts = [
-        f'<path d="M{x} {_TOP - 12}V{height - 14}" stroke="#d9dcea" stroke-width="1.2"/>'
+        f'<path d="M{x} {_TOP - 12}V{height - 14}" stroke="#d3e0dc" stroke-width="1.2"/>'
         for x in places.values()
     ]
     parts += [

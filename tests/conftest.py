@@ -1,17 +1,22 @@
 """What every test needs: one backend, no blocking calls on an event loop, the programs it names."""
 
+import gc
 import os
 import random
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import ClassVar
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
 from pegboard import CallRecord
+from pegboard.server.process.loop_watchdog import LoopWatchdog, WatchedEventLoop, place_of
 
 # How long an example takes says more about the machine than about our code.
 settings.register_profile(
@@ -33,6 +38,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def pytest_collection_finish() -> None:
+    # The tests themselves are most of the heap. As in `pegboard serve`, no collection looks
+    # through what was there at the start: that would keep the event loop busy.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -78,9 +90,75 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+TOLERATED_STALLS: frozenset[str] = frozenset()
+"""Functions of Pegboard that may keep the event loop busy for longer than `STALL` in a test."""
+STALL = 1.0
+"""Seconds of CPU time; more than the gateway allows itself: a test may start a hundred servers in
+one turn of its loop, and the heap of the tests makes each garbage collection long."""
+_LONG_COLLECTION = 0.02
+
+
+class _Collections:
+    """When garbage was collected last: no other thread runs meanwhile, so it is learnt later."""
+
+    began = ended = 0.0
+    is_running = False
+
+    def __call__(self, phase: str, _: dict[str, int]) -> None:
+        self.is_running = phase == "start"
+        if phase == "start":
+            self.began = monotonic()
+        elif monotonic() - self.began > _LONG_COLLECTION:
+            self.ended = monotonic()
+
+
+_collections = _Collections()
+gc.callbacks.append(_collections)
+
+
+class WatchedTestLoop(WatchedEventLoop):
+    """The event loop of a test; it notes which code of ours keeps it busy."""
+
+    stalls: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watchdog = LoopWatchdog(self, seconds=STALL, on_stall=self._note)
+        self._watchdog.start()
+
+    def close(self) -> None:
+        self._watchdog.stop()
+        super().close()
+
+    def _note(self, frame: FrameType) -> None:
+        stack: list[str] = []
+        outer: FrameType | None = frame
+        while outer is not None:
+            stack.append(outer.f_code.co_filename)
+            outer = outer.f_back
+        # What a test calls itself is its own affair, and an import happens once.
+        is_own = any(
+            it.startswith((str(Path(__file__).parent), "<frozen importlib")) for it in stack
+        )
+        place = place_of(frame)
+        # A collection of garbage happens anywhere; its time belongs to all tests before.
+        has_collected = _collections.is_running or monotonic() - _collections.ended < 1
+        if not is_own and not has_collected and place.startswith("pegboard."):
+            self.stalls.append(place)
+
+
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"loop_factory": WatchedTestLoop}
+
+
+@pytest.fixture(autouse=True)
+def no_loop_stalls() -> Iterator[None]:
+    """Fail when our own code keeps the event loop of a test busy."""
+    WatchedTestLoop.stalls.clear()
+    yield
+    found = [it for it in WatchedTestLoop.stalls if it not in TOLERATED_STALLS]
+    assert not found, f"The event loop was busy for more than {STALL} s of CPU time."
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,8 @@ from pegboard import (
     ToolExecutionError,
     ToolNotFoundError,
     ToolTimeoutError,
+    UnsupportedResultError,
+    UntrustedAddressError,
     UpstreamError,
     Violation,
     WouldDeadlockError,
@@ -41,6 +43,7 @@ from pegboard.errors import (
     HandleNotFoundError,
     InvalidPatternError,
     InvalidQueryError,
+    LimitReachedError,
     RateLimitedError,
     SearchDataError,
     SearcherNotFoundError,
@@ -61,6 +64,7 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     QueueFullError("t", limit=1, queue=2): (RuntimeError, CallRefusedError),
     WouldDeadlockError("t"): (RuntimeError, CallRefusedError),
     RateLimitedError("m", tool="t", retry_after=1.5): (RuntimeError, CallRefusedError),
+    LimitReachedError("m", setting="gateway.x", retry_after=1.5): (RuntimeError, CallRefusedError),
     UnauthenticatedError("m", reason="expired"): (PermissionError,),
     HandleNotFoundError("h"): (KeyError,),
     ApiKeyNotFoundError("k"): (KeyError,),
@@ -82,9 +86,11 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     ServerTimeoutError("m", server="s"): (ServerUnavailableError, TimeoutError),
     CircuitOpenError("m", server="s", retry_in=3.5): (ServerUnavailableError,),
     ServerAuthenticationError("m", server="s"): (ServerUnavailableError, PermissionError),
+    UntrustedAddressError("m", server="s", host="h"): (ServerAuthenticationError,),
     NotConnectedError("m", server="s"): (UpstreamError, RuntimeError),
     ConnectionLostError("m", server="s"): (UpstreamError, ConnectionError),
     ProtocolError("m", server="s", rpc_code=-1, data={}): (UpstreamError, RuntimeError),
+    UnsupportedResultError("m", server="s", result_type="task"): (ProtocolError,),
 }
 
 

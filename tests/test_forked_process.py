@@ -189,6 +189,7 @@ USES_OF_A_STORE: dict[str, Callable[[Store], object]] = {
     "namespaces": lambda it: it.namespaces(),
     "watch": lambda it: it.watch(print),
     "elected": lambda it: it.elected("job").__enter__(),
+    "fill_buckets": lambda it: it.fill_buckets({"a": 1.0}, most=60.0),
     "check": lambda it: it.check(),
 }
 

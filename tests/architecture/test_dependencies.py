@@ -12,10 +12,17 @@ import pegboard
 
 SOURCE = Path(pegboard.__file__).parent
 PROJECT = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
-BEHIND_AN_EXTRA = {"postgres": "storage/postgres/"}
-"""Folders that are opened only by users of an extra, so that they may import it at the top."""
+BEHIND_AN_EXTRA = {
+    "postgres": "storage/postgres/",
+    "langchain": "toolsets/frameworks/langchain.py",
+    "openai-agents": "toolsets/frameworks/openai_agents.py",
+    "pydantic-ai": "toolsets/frameworks/pydantic_ai.py",
+}
+"""Modules that are imported only by users of an extra, so that they may import it at the top."""
 IMPORTED_BY_OTHERS = {"httptools"}
 """Optional parts of a dependency that are used by their owner: uvicorn's `HttpToolsProtocol`."""
+NAMED_OTHERWISE = {"agents": "openai-agents", "pydantic_ai": "pydantic-ai-slim"}
+"""Who distributes a package of another name, where it is not installed (`make lowest`)."""
 FOR_TESTS_ONLY = "testing/"
 """The contract suites: they run under the pytest of the user."""
 
@@ -75,7 +82,8 @@ def third_party() -> Iterator[tuple[str, set[str], bool]]:
         module = path.relative_to(SOURCE).as_posix()
         for name, at_once in imports_in(path):
             if name != "pegboard" and name not in sys.stdlib_module_names:
-                yield module, set(map(normal, homes.get(name, [name]))), at_once
+                who = homes.get(name) or [NAMED_OTHERWISE.get(name, name)]
+                yield module, set(map(normal, who)), at_once
 
 
 def test_every_package_that_is_imported_is_a_declared_dependency() -> None:

@@ -13,14 +13,13 @@ SOURCE = Path(pegboard.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 ROOMS = sorted({path.parent for path in MODULES if path.parent != SOURCE})
 MOST_MODULES = 15
-ALL_MODULES = 470
+ALL_MODULES = 530
 # One file for each command, and one tree of errors, however many these are.
 CROWDED = {"cli/commands", "errors"}
 SMALLEST = 40
 # Small on purpose: a protocol, a policy or the like, for which a reader looks under its own name.
 SMALL = {
     "cli/exit_codes.py": "the table of exit codes",
-    "gateway/tools/call_tool.py": "a tool of the gateway, one a file",
     "lazy_names.py": "below every room",
     "policies/policy.py": "a protocol",
     "policies/validation.py": "a policy",

@@ -85,7 +85,8 @@ def known(tmp_path: Path, monkeypatch: Patch) -> Path:
     with open_store() as store:
         store.save(Tool(name="own_definition"))
         [mail, *_] = load_servers("mcp.json").servers
-        tools = [{"name": "send", "inputSchema": {}}, {"name": "sort", "inputSchema": {}}]
+        schema = {"type": "object", "properties": {"to": {}, "text": {}, "$(x)": {}}}
+        tools = [{"name": "send", "inputSchema": schema}, {"name": "sort", "inputSchema": {}}]
         store.namespace(SERVERS).put(catalog_key(mail), {"negotiated": {}, "tools": tools})
     return tmp_path
 
@@ -95,6 +96,11 @@ def known(tmp_path: Path, monkeypatch: Patch) -> Path:
     [
         ("pegboard show ", ["mcp_mail_send", "mcp_mail_sort", "own_definition"]),
         ("pegboard call mcp_mail_se", ["mcp_mail_send"]),
+        ("pegboard call mcp_mail_send ", ["text=", "to="]),
+        ("pegboard call mcp_mail_send te", ["text="]),
+        ("pegboard call mcp_mail_send to=me ", ["text="]),
+        ("pegboard call mcp_mail_sort ", []),
+        ("pegboard call mcp_no_such_tool ", []),
         ("pegboard show --config other.json mcp_", []),  # nothing is remembered of it
         ("pegboard call --store other.db ", []),
         ("pegboard doctor ", ["mail", "notes"]),

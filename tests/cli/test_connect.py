@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -18,6 +19,7 @@ from pegboard.config import parse_jsonc
 from pegboard.errors.extras import install_tool
 from tests.cli.own_machine import ENTRY, Run, at_a_terminal, golden, in_process
 from tests.config.own_folders import use_own_folders
+from tests.journeys.process import serving
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +111,38 @@ def test_the_servers_that_pegboard_serves_are_taken_out_and_come_back(run: Run) 
     assert path.read_bytes() == golden("claude-desktop")
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_the_servers_of_a_project_of_claude_code_are_taken_out_and_come_back(
+    is_edited: bool, run: Run, tmp_path: Path
+) -> None:
+    numbers, other = {"command": "n", "args": ["1"]}, {"command": "never-imported"}
+    project, gone = str(tmp_path), str(tmp_path / "gone")
+    projects = {
+        project: {"mcpServers": {"numbers": numbers}, "history": []},
+        gone: {"mcpServers": {"old": numbers}},
+    }
+    content = {"mcpServers": {"time": other}, "projects": projects, "starts": 1}
+    path = installed("claude-code")
+    path.write_text(json.dumps(content, indent=1), "utf-8")
+    before = path.read_bytes()
+    run("import", "claude-code", "--yes")
+    said = run("connect", "claude-code", "--only")
+    assert f"removed: time, numbers (project {project}).\n" in said.out
+    left = json.loads(path.read_bytes())
+    assert list(left["mcpServers"]) == ["pegboard"]
+    assert left["projects"][project] == {"mcpServers": {}, "history": []}
+    assert left["projects"][gone] == projects[gone]
+    said = run("connect", "claude-code")
+    assert "still has" not in said.err
+    if is_edited:
+        path.write_bytes(path.read_bytes().replace(b'"starts": 1', b'"starts": 2'))
+    assert run("disconnect", "claude-code").code == 0
+    if is_edited:
+        assert json.loads(path.read_bytes()) == {**content, "starts": 2}
+    else:
+        assert path.read_bytes() == before
+
+
 def test_taking_out_once_more_takes_out_the_same(run: Run) -> None:
     path = installed("claude-desktop")
     run("import", "claude-desktop", "--yes")
@@ -166,26 +200,82 @@ def test_of_a_file_that_is_gone_nothing_is_said_to_be_put_back(run: Run) -> None
     assert list(json.loads(path.read_bytes())["mcpServers"]) == ["pegboard"]
 
 
+@pytest.mark.parametrize("edited", ["ours", "theirs"])
+def test_only_knows_an_imported_server_whose_variables_or_folder_were_edited(
+    edited: str, run: Run, tmp_path: Path
+) -> None:
+    path = installed("cursor")
+    theirs = {"a": {"command": "x", "args": ["1"]}, "b": {"command": "y", "env": {"LEVEL": "1"}}}
+    path.write_text(json.dumps({"mcpServers": theirs}), "utf-8")
+    run("import", "cursor", "--yes", "--config", "own.json")
+    place = tmp_path / "own.json" if edited == "ours" else path
+    content = json.loads(place.read_text("utf-8"))
+    content["mcpServers"]["a"]["cwd"] = str(tmp_path)
+    content["mcpServers"]["b"]["env"] = {"LEVEL": "2"}
+    place.write_text(json.dumps(content), "utf-8")
+    said = run("import", "cursor", "--dry-run", "--config", "own.json")
+    assert said.out.count("already present, edited since") == 2
+    assert (
+        "There is nothing to write" in run("import", "cursor", "--yes", "--config", "own.json").err
+    )
+    said = run("connect", "cursor", "--only", "--config", "own.json")
+    assert "removed: a, b." in said.out
+
+
+def test_another_account_of_the_same_program_is_not_the_server_that_was_imported(
+    run: Run, tmp_path: Path
+) -> None:
+    for name, level in (("cursor", "1"), ("windsurf", "2")):
+        entry = {"command": "y", "env": {"LEVEL": level}}
+        installed(name).write_text(json.dumps({"mcpServers": {"b": entry}}), "utf-8")
+    run("import", "cursor", "--yes", "--config", "own.json")
+    said = run("connect", "windsurf", "--only", "--config", "own.json")
+    assert "nothing was removed" in said.err
+    assert "name is taken: skipped" in run("import", "--dry-run", "--config", "own.json").out
+
+
 def test_only_leaves_what_pegboard_cannot_serve(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("PEGBOARD_NONESUCH", raising=False)
-    entries = {
+    entries: dict[str, dict[str, Any]] = {
         "notes": {"command": "notes-server", "args": []},
         "unset": {"command": "unset-server", "args": ["${PEGBOARD_NONESUCH}"]},
         "off": {"command": "off-server", "args": []},
+        "odd": {"command": 5},
+        "own": {"command": "never-imported"},
     }
     path = installed("cursor")
     path.write_text(json.dumps({"mcpServers": entries}), "utf-8")
-    ours = {**entries, "off": {**entries["off"], "disabled": True}}
+    ours = {it: entries[it] for it in ("notes", "unset")}
+    ours["off"] = {**entries["off"], "disabled": True}
     (tmp_path / "own.json").write_text(json.dumps({"mcpServers": ours}), "utf-8")
     said = run("connect", "cursor", "--only", "--config", "own.json")
     assert "removed: notes.\n" in said.out
-    assert "PEGBOARD_NONESUCH" in said.err
-    assert list(json.loads(path.read_bytes())["mcpServers"]) == ["unset", "off", "pegboard"]
+    assert said.err.count("own.json has errors in unset; see `pegboard doctor`.") == 1
+    assert "PEGBOARD_NONESUCH" not in said.err
+    assert (
+        "Cursor keeps 4 servers of its own (unset: invalid in Pegboard's file, "
+        "off: disabled in Pegboard, odd: invalid, own: not imported).\n"
+    ) in said.err
+    left = ["unset", "off", "odd", "own", "pegboard"]
+    assert list(json.loads(path.read_bytes())["mcpServers"]) == left
     monkeypatch.setenv("PEGBOARD_NONESUCH", "is set")
     said = run("connect", "cursor", "--only", "--config", "own.json")
     assert "removed: notes, unset.\n" in said.out
+
+
+def test_errors_of_other_servers_are_told_once_and_only_where_they_matter(
+    run: Run, tmp_path: Path
+) -> None:
+    servers = {"bad": {"command": 5}, "worse": {"command": "x", "args": ["${PEGBOARD_NONESUCH}"]}}
+    (tmp_path / "own.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    words = ["connect", "cursor", "windsurf", "--yes", "--config", "own.json"]
+    said = run(*words)
+    assert (said.code, "pegboard doctor" in said.err, "bad" in said.err) == (0, False, False)
+    said = run(*words, "--only")
+    [line] = [it for it in said.err.splitlines() if "pegboard doctor" in it]
+    assert line.endswith("own.json has errors in bad, worse; see `pegboard doctor`.")
 
 
 @pytest.mark.parametrize(("answer", "names"), [("y", ["pegboard"]), ("n", ["files", "github"])])
@@ -420,3 +510,28 @@ def test_they_work_as_a_process() -> None:
         )
         assert b"canary" not in done.stdout + done.stderr
     assert path.read_bytes() == golden("cursor")
+
+
+@pytest.mark.parametrize("agreed", ["--yes", "-y"])
+def test_disconnect_takes_the_same_yes_as_connect(agreed: str, run: Run) -> None:
+    path = CLIENTS["cursor"].file(Machine.here())
+    assert run("connect", "cursor", agreed).code == 0
+    assert path.exists()
+    assert run("disconnect", "cursor", agreed).code == 0
+    assert not path.exists()
+
+
+def test_only_with_an_address_says_what_to_do_while_no_gateway_runs(run: Run) -> None:
+    said = run("connect", "cursor", "--url", "http://127.0.0.1:9/mcp", "--only")
+    assert said.code == 2
+    assert "Start `pegboard serve` first, or leave out `--only`." in said.err
+
+
+def test_only_with_another_address_names_that_of_the_gateway_that_runs(
+    run: Run, home: Path
+) -> None:
+    run("add", "time", "--", "no-such-program-here")
+    with serving([*ENTRY, "serve", "--port", "0"], at=home, env=os.environ) as address:
+        said = run("connect", "cursor", "--url", "http://127.0.0.1:9/mcp", "--only")
+    assert said.code == 2
+    assert f"`--url {address}/mcp`" in said.err

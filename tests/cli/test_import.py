@@ -111,6 +111,100 @@ def test_a_name_that_is_taken_is_dealt_with_as_told(
     assert servers[0].command == command
 
 
+@pytest.mark.parametrize(
+    ("answers", "names", "command"),
+    [
+        (["s"], ["time"], "old"),
+        ([""], ["time"], "old"),
+        (["\x04"], ["time"], "old"),
+        (["what?", "add"], ["time", "time-cursor"], "old"),
+        (["r"], ["time"], "uvx"),
+    ],
+)
+def test_a_person_is_asked_what_becomes_of_a_name_that_is_taken(
+    answers: list[str], names: list[str], command: str, run: Run, home: Path, tmp_path: Path
+) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text(json.dumps(CURSOR), "utf-8")
+    run("add", "time", "--config", "own.json", "--", "old", "server")
+    asked = [("[s] ", it) for it in answers]
+    typed = [*asked, ("Write 1 server", "y")] if command == "uvx" or len(names) > 1 else asked
+    said = at_a_terminal("import", "cursor", "--config", "own.json", answers=typed)
+    assert said.code == 0
+    assert "cursor has: uvx mcp-server-time" in said.out
+    assert "your file has: old server" in said.out
+    assert ("That was not understood" in said.out) == ("what?" in answers)
+    servers = load_servers(tmp_path / "own.json").servers
+    assert [it.name for it in servers] == names
+    assert servers[0].command == command
+
+
+def test_the_question_about_a_name_shows_both_servers_and_the_fields_that_differ(
+    home: Path,
+) -> None:
+    one = {"command": "n", "env": {"TOKEN": "canary-one-0001", "SAME": "1"}}
+    other = {"command": "n", "env": {"TOKEN": "canary-two-0002", "SAME": "1"}, "cwd": str(home)}
+    for name, entry in (("claude-desktop", one), ("cursor", other), ("windsurf", other)):
+        path = CLIENTS[name].file(Machine.here())
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"mcpServers": {"numbers": entry}}), "utf-8")
+    typed = [("another name? [s] ", "a"), ("Write 2 servers", "y")]
+    said = at_a_terminal("import", answers=typed)
+    assert said.code == 0
+    assert "name is taken: you decide" in said.out
+    assert "skipped" not in said.out
+    assert "cursor has: n" in said.out
+    assert "claude-desktop has: n" in said.out
+    assert "They differ in: env.TOKEN, cwd" in said.out
+    assert "replace yours" not in said.out
+    assert "canary" not in said.out
+    assert said.out.count("The name 'numbers' is taken.") == 1
+    assert [it.name for it in load_servers(user_config_file()).servers] == [
+        "numbers",
+        "numbers-cursor",
+    ]
+
+
+def test_a_secret_that_the_client_keeps_was_copied_and_not_moved(run: Run, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    entry = {"command": "n", "env": {"TOKEN": "canary-one-0001"}}
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"n": entry}}), "utf-8")
+    said = run("import", "cursor", "--yes")
+    assert "The secret in `env.TOKEN` of 'n' was copied to a file" in said.err
+    assert "moved" not in said.err
+    assert "canary" in (home / ".cursor/mcp.json").read_text("utf-8")
+
+
+def test_what_was_skipped_is_listed_at_the_end(home: Path) -> None:
+    for name in ("cursor", "windsurf"):
+        path = CLIENTS[name].file(Machine.here())
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"mcpServers": {"numbers": {"command": name}}}), "utf-8")
+    typed = [
+        ("another name? [s] ", "r"),
+        ("answer s or a.\r\n  [s]kip it", "s"),
+        ("Write 1 server", "y"),
+    ]
+    said = at_a_terminal("import", answers=typed)
+    assert said.code == 0
+    *_, end = said.out.partition("Wrote 1 server")
+    assert "Skipped, because the name is taken: numbers (windsurf)." in end
+
+
+def test_a_plan_is_whole_on_a_narrow_terminal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / ".cursor").mkdir()
+    folders = [f"/home/me/work/projects/number-{it}" for it in range(3)]
+    entry = {"command": "npx", "args": ["-y", "@scope/server-filesystem", *folders]}
+    content = {"mcpServers": {"the-files-of-all-my-projects": entry}}
+    (home / ".cursor/mcp.json").write_text(json.dumps(content), "utf-8")
+    monkeypatch.setenv("COLUMNS", "60")
+    said = at_a_terminal("import", "--dry-run", answers=[]).out
+    assert "…" not in said
+    assert "too narrow" not in said
+    words = ("the-files-of-all-my-projects (cursor): new", *folders)
+    assert all(it in said for it in words)
+
+
 def test_of_two_clients_that_disagree_about_a_name_neither_loses_its_server(
     run: Run, home: Path, tmp_path: Path
 ) -> None:

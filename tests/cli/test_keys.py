@@ -82,7 +82,8 @@ def test_everything_can_be_said_and_comes_back_as_json(run: Run) -> None:
     made = json.loads(out)
     assert (code, told) == (0, "")
     secret = made.pop("secret")
-    assert 89 * 86_400 < made["expires"] - time.time() <= 90 * 86_400
+    expires = datetime.fromisoformat(made["expires"]).timestamp()
+    assert 89 * 86_400 < expires - time.time() <= 90 * 86_400
     [listed] = json.loads(run("list", "--json", "--tenant", "default")[1])
     assert listed == made
     assert made["scopes"] == ["call", "register"]
@@ -266,9 +267,12 @@ def test_a_misused_command_explains_itself(
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("2100-01-31", 4_105_036_800), ("2100-01-31T12:00:00+02:00", 4_105_072_800)],
+    [
+        ("2100-01-31", "2100-01-31T00:00:00Z"),
+        ("2100-01-31T12:00:00+02:00", "2100-01-31T10:00:00Z"),
+    ],
 )
-def test_a_date_is_a_moment_too(run: Run, text: str, expected: int) -> None:
+def test_a_date_is_a_moment_too(run: Run, text: str, expected: str) -> None:
     assert json.loads(run("create", "--json", "--expires", text)[1])["expires"] == expected
 
 

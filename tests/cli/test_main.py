@@ -89,10 +89,16 @@ def test_the_front_page_lists_every_command(capsys: pytest.CaptureFixture[str]) 
     assert max(map(len, page.splitlines())) <= 90
 
 
-def test_without_a_command_the_page_is_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_a_page_that_fits_a_terminal_names_them_all_and_is_no_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main([]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err[:6]) == ("", "Usage:")
+    # A line is left for the prompt.
+    assert len(said.err.splitlines()) < 24
+    for name in COMMANDS:
+        assert re.search(rf"\b{name}\b", said.err)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,15 @@ def test_a_first_server_makes_the_file_and_the_command_is_kept_as_typed(run: Run
     assert content == {"mcpServers": {"time": {"command": "uvx", "args": args}}}
 
 
+def test_a_demo_server_is_added_by_the_place_of_pegboard_and_answers(run: Run) -> None:
+    assert run("add", "clock", "--", "pegboard", "demo-server", "clock").code == 0
+    entry = json.loads(user_config_file().read_bytes())["mcpServers"]["clock"]
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"][-2:] == ["demo-server", "clock"]
+    said = run("call", "mcp_clock_day_of_week", "day=2026-07-28")
+    assert (said.code, said.out.strip()) == (0, "Tuesday")
+
+
 def test_a_program_of_this_folder_is_found_from_anywhere(run: Run, tmp_path: Path) -> None:
     (tmp_path / "server.py").write_bytes(b"")
     (tmp_path / "sub").mkdir()
@@ -293,6 +302,23 @@ def test_what_could_not_be_read_again_is_refused(words: list[str], run: Run, hom
     assert said.code == 1
     assert said.err.startswith("error: ")
     assert list(home.iterdir()) == []
+
+
+def test_several_servers_are_disabled_at_once_or_none_of_them(run: Run, file: Path) -> None:
+    before = file.read_bytes()
+    assert run("disable", "time", "nowhere").code == 3
+    assert file.read_bytes() == before
+    run("add", "docs", "https://docs.example.com/mcp")
+    said = run("disable", "docs", "time", "docs")
+    assert said.out == "Server 'docs' is now disabled.\nServer 'time' is now disabled.\n"
+    assert run("enable", "time", "docs").code == 0
+    assert '"enabled"' not in file.read_text("utf-8")
+
+
+def test_a_program_without_its_dashes_is_refused_with_the_way_to_write_it(run: Run) -> None:
+    said = run("add", "y", "npx", "-y", "foo")
+    assert said.code == 2
+    assert "`pegboard add NAME -- PROGRAM ARGUMENTS`" in said.err
 
 
 @pytest.mark.parametrize("command", ["remove", "enable", "disable"])

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,14 +21,14 @@ from tests.cli.handy import ENTRY, Home, Terminal
 
 
 @contextmanager
-def gateway(home: Home, *options: str) -> Generator[str]:
+def gateway(home: Home, *options: str, **environ: str) -> Generator[str]:
     """Start `pegboard serve`, and give its address once it is announced."""
     process = subprocess.Popen(
         [*ENTRY, "serve", "--port", "0", *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=home.environ,
+        env={**home.environ, **environ},
         cwd=home.folder,
     )
     assert process.stderr is not None
@@ -113,7 +114,7 @@ def test_the_answer_is_the_same_with_and_without_it(home: Home, words: list[str]
 
 @pytest.mark.usefixtures("address")
 def test_what_goes_wrong_is_told_as_without_it(home: Home) -> None:
-    assert home.main("show", "echo").returncode == 3
+    assert home.main("call", "echo").returncode == 3
     assert home.main("search", "steps", "--server", "nowhere").returncode == 3
     wrong = home.main("search", "steps", "--method", "magic")
     assert wrong.returncode == 2
@@ -123,6 +124,52 @@ def test_what_goes_wrong_is_told_as_without_it(home: Home) -> None:
     assert "It is broken." in failed.stderr
     asked = home.main("call", "mcp_handy_ask")
     assert json.loads(asked.stdout) == {"action": "decline"}
+
+
+def test_a_call_of_a_tool_that_is_not_there_is_kept_by_the_gateway(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.configure({"handy": home.entry(), "charts": {"command": "no-such-command"}})
+    with gateway(home) as address:
+        down = home.main("call", "mcp_charts_draw")
+        assert down.returncode == 1
+        error, remedy = down.stderr.splitlines()
+        assert error.startswith("error: Tool 'mcp_charts_draw' is missing, because server 'charts'")
+        assert "is down: the command 'no-such-command' was not found" in error
+        assert remedy == "`pegboard doctor charts` says more."
+        assert home.main("call", "mcp_handy_ekko").returncode == 3
+        kept = json.loads(home.main("calls", "--json").stdout)
+        found = [(it["tool"], it["outcome"], it["error_code"], it["caller"]) for it in kept]
+        assert found == [
+            ("mcp_charts_draw", "refused", "server_unavailable", "local"),
+            ("mcp_handy_ekko", "refused", "not_found", "local"),
+        ]
+        [path] = announced(home)
+        token = json.loads(path.read_text("utf-8"))["token"]
+        for body in (b"", b'{"tool": ""}', b'{"tool": "x", "code": "else"}'):
+            request = urllib.request.Request(
+                f"{address}/owner/calls/refused",
+                data=body,
+                headers={"Authorization": f"Bearer {token}"},
+            )
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request)
+            refused.value.close()
+            assert refused.value.code == 400
+
+
+def test_usage_counts_each_call_at_once_and_knows_the_tools_of_the_gateway(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.configure({"handy": home.entry(env={"NOTES": str(home.notes), "OWN": "${OWN_VALUE:-1}"})})
+    with gateway(home, OWN_VALUE="2"):
+        usage: dict[str, Any] = {}
+        for number in range(1, 4):
+            assert home.main("call", "mcp_handy_count").returncode == 0
+            usage = json.loads(home.main("usage", "--json").stdout)
+            assert [(it["tool"], it["calls"]) for it in usage["tools"]] == [
+                ("mcp_handy_count", number)
+            ]
+        shown = {it["name"] for it in json.loads(home.main("tools", "--json").stdout)}
+        assert set(usage["never_used"]) == shown - {"mcp_handy_count"}
 
 
 @pytest.mark.usefixtures("address")
@@ -196,7 +243,11 @@ def test_what_is_tried_out_is_found_where_nothing_is_configured(tmp_path: Path) 
     home = Home(tmp_path)
     (tmp_path / "mcp.json").unlink()
     with gateway(home, "--demo"):
-        assert home.main("call", "mcp_numbers_to_roman", "number=4").stdout == "IV\n"
+        # The demo servers may still be starting on a busy machine.
+        while "mcp_numbers_to_roman" not in home.main("tools").stdout:
+            assert announced(home)
+        ran = home.main("call", "mcp_numbers_to_roman", "number=4")
+        assert (ran.stdout, ran.stderr) == ("IV\n", "")
         [path] = announced(home)
         os.kill(json.loads(path.read_text("utf-8"))["pid"], signal.SIGKILL)
         # It may take a moment to die.

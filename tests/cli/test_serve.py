@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 import typer
 
@@ -35,6 +36,27 @@ async def test_a_server_that_cannot_be_used_is_told_with_the_reason(tmp_path: Pa
     assert "No server of the configuration can be used" in told
     assert "NOBODY_SET_THIS is not set" in told
     assert "No server is configured" not in told
+
+
+async def test_each_entry_has_a_line_and_is_counted_once(tmp_path: Path) -> None:
+    config = {
+        "mcpServers": {
+            "gone": {"command": "no-such-command"},
+            "off": {"command": "run", "disabled": True},
+            "unset": {"command": "run", "env": {"TOKEN": "${NOBODY_SET_THIS}"}},
+        }
+    }
+    async with serving(tmp_path, config=config) as served:
+        await served.hears("For the file of your client")
+        told = served.said[served.said.index("Pegboard serves") :]
+        assert "serves 0 tools of 0 servers (1 down, 1 disabled, 1 unusable)." in told
+        lines = [line.split(maxsplit=1) for line in told.splitlines()[1:4]]
+        assert [it[0] for it in lines] == ["gone", "off", "unset"]
+        assert "unusable: `env.TOKEN`: The environment variable" in lines[2][1]
+        assert served.said.count("NOBODY_SET_THIS is not set") == 2
+        async with httpx2.AsyncClient() as client:
+            page = (await client.get(f"{served.url}/metrics")).text
+        assert 'pegboard_servers{server="unset",state="unusable"} 1' in page
 
 
 async def test_a_demo_that_asks_for_keys_says_whose_keys_it_takes(
@@ -117,6 +139,15 @@ async def test_a_gateway_that_is_a_server_of_its_own_file_ends_at_once_and_says_
         await served.hears("For the file of your client")
     assert "exited with code 2" in served.said
     assert "`pegboard remove NAME --config " in served.said
+
+
+async def test_no_client_is_sent_to_the_address_that_stands_for_all(tmp_path: Path) -> None:
+    words = ("--host", "0.0.0.0", "--allow-anonymous")
+    async with serving(tmp_path, *words, config={"mcpServers": {}}) as served:
+        await served.hears("For the file of your client")
+    assert "http://0.0.0.0" not in served.said
+    assert '"url": "http://127.0.0.1:' in served.said
+    assert "Other machines use a name or an address of this machine" in served.said
 
 
 async def test_a_gateway_may_be_a_server_of_another(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_moving_many_secrets_shows_how_many_are_moved(tmp_path: Path) -> None:
     (tmp_path / "theirs.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
     words = ["import", "./theirs.json", "--config", "mcp.json", "--yes"]
     with Terminal(home, words) as terminal:
-        terminal.until(r"\r\x1b\[K. Moving secrets… [█░]{20} [0-9,]+/1,500")
+        terminal.until(r"\r\x1b\[K. Copying secrets… [█░]{20} [0-9,]+/1,500")
         assert terminal.end() == 0
     assert "canary" not in terminal.shown
     assert "Wrote 1,500 servers" in terminal.shown

@@ -22,7 +22,7 @@ Run = Callable[..., tuple[int, str, str]]
 UNSET = {"command": "x", "args": ["${PEGBOARD_NONESUCH}"]}
 FIELDS = [
     *("server", "state", "transport", "target", "era", "protocol_version", "server_version"),
-    *("tools", "tokens", "startup_seconds", "starts", "last_error"),
+    *("tools", "tokens", "startup_seconds", "starts", "calls", "failed_calls", "last_error"),
 ]
 
 
@@ -58,7 +58,7 @@ def test_servers_that_nobody_has_started_are_not_started(path: Path, run: Run) -
     code, out, err = run("--json")
     assert code == 0
     assert err == ""
-    notes, off = json.loads(out)
+    notes, off = json.loads(out)["servers"]
     assert list(notes) == FIELDS
     assert (notes["state"], notes["tools"], notes["tokens"]) == ("not running", None, None)
     assert off["state"] == "disabled"
@@ -74,7 +74,7 @@ def test_what_the_store_remembers_is_told(path: Path, run: Run) -> None:
     assert code == 0
     assert out.splitlines()[1].split()[:5] == ["notes", "not", "running", "legacy", "1"]
     assert "`--start` starts the servers" in err
-    [notes] = json.loads(run("--store", store, "--json")[1])
+    [notes] = json.loads(run("--store", store, "--json")[1])["servers"]
     assert (notes["tools"], notes["protocol_version"]) == (1, "2025-06-18")
     assert notes["tokens"] > 0
 
@@ -88,7 +88,9 @@ def test_a_server_that_is_switched_off_needs_no_values(path: Path, run: Run) -> 
     write(path, {"unset": UNSET | {"enabled": False}})
     code, out, err = run("--json")
     assert (code, err) == (0, "")
-    assert [(it["state"], it["last_error"]) for it in json.loads(out)] == [("disabled", None)]
+    assert [(it["state"], it["last_error"]) for it in json.loads(out)["servers"]] == [
+        ("disabled", None)
+    ]
     assert main(["config", "check"]) == 0
 
 
@@ -100,10 +102,10 @@ def test_what_went_wrong_is_forgotten_of_a_server_that_is_switched_off(
     store = str(path.parent / "store.db")
     main(["tools", "--store", store])
     run()
-    [before] = json.loads(run("--store", store, "--json")[1])
+    [before] = json.loads(run("--store", store, "--json")[1])["servers"]
     assert "was not found" in before["last_error"]
     write(path, {"broken": broken | {"enabled": False}})
-    [after] = json.loads(run("--store", store, "--json")[1])
+    [after] = json.loads(run("--store", store, "--json")[1])["servers"]
     assert (after["state"], after["last_error"]) == ("disabled", None)
 
 
@@ -122,7 +124,7 @@ def test_the_sdk_is_not_imported_for_what_is_remembered(path: Path) -> None:
 def test_with_start_the_servers_are_started_and_stopped_again(path: Path, run: Run) -> None:
     write(path, {"notes": speaking(TOOL), "broken": {"command": "pegboard-nonesuch"}})
     code, out, _ = run("--start", "--json")
-    notes, broken = json.loads(out)
+    notes, broken = json.loads(out)["servers"]
     assert code == 0
     assert (notes["state"], notes["tools"], notes["starts"]) == ("ready", 1, 1)
     assert notes["startup_seconds"] > 0
@@ -134,7 +136,7 @@ def test_nothing_configured_is_said(path: Path, run: Run) -> None:
     code, out, err = run()
     assert (code, out) == (3, "")
     assert "`pegboard import`" in err
-    assert run("--json")[1] == "[]\n"
+    assert json.loads(run("--json")[1]) == {"servers": [], "limits": []}
 
 
 def test_a_store_without_a_kind_is_misuse(
@@ -156,7 +158,7 @@ def test_an_entry_that_cannot_be_used_is_said(path: Path, run: Run) -> None:
         ["bad", "unusable"],
         ["unset", "unusable"],
     ]
-    bad, unset = json.loads(run("--json")[1])
+    bad, unset = json.loads(run("--json")[1])["servers"]
     assert list(unset) == FIELDS
     assert (unset["server"], unset["state"], unset["tools"]) == ("unset", "unusable", None)
     assert "PEGBOARD_NONESUCH" in unset["last_error"]
@@ -190,7 +192,10 @@ def test_a_gateway_that_runs_is_asked(
 ) -> None:
     code, out, _ = run("--json")
     assert code == 0, gateway
-    notes, broken, unset = json.loads(out)
+    notes, broken, unset = json.loads(out)["servers"]
+    used = {it["name"]: (it["used"], it["limit"]) for it in json.loads(out)["limits"]}
+    assert used["parked calls"] == (0, 256)
+    assert used["sessions"] == (0, 10_000)
     assert list(notes) == FIELDS
     assert (notes["state"], notes["tools"], notes["starts"]) == ("ready", 1, 1), gateway
     assert notes["tokens"] > 0
@@ -199,21 +204,23 @@ def test_a_gateway_that_runs_is_asked(
     assert (unset["server"], unset["state"]) == ("unset", "unusable")
     assert "PEGBOARD_NONESUCH" in unset["last_error"]
     monkeypatch.setenv("PEGBOARD_NONESUCH", "known here, but not there")
-    unset = json.loads(run("--json")[1])[2]
+    unset = json.loads(run("--json")[1])["servers"][2]
     assert (unset["server"], unset["state"]) == ("unset", "unusable")
     assert "The gateway did not accept this entry" in unset["last_error"]
-    assert "the gateway at http://127.0.0.1:" in run()[2]
-    assert json.loads(run("--alone", "--json")[1])[0]["state"] == "not running"
+    _, shown, said = run()
+    assert "the gateway at http://127.0.0.1:" in said
+    assert re.search(r"^sessions +0 +10,000 +- +gateway.limits.sessions$", shown, re.MULTILINE)
+    assert json.loads(run("--alone", "--json")[1])["servers"][0]["state"] == "not running"
     assert main(["doctor", "notes"]) == 0
     assert "started its servers a second time" in capfd.readouterr().err
 
 
 def test_definitions_registered_for_a_server_are_not_among_its_own(gateway: str, run: Run) -> None:
-    before = json.loads(run("--json")[1])[0]
+    before = json.loads(run("--json")[1])["servers"][0]
     found = re.search(r"http://\S+/mcp", gateway)
     assert found is not None, gateway
     anyio.run(register, found[0], {"name": "more", "description": "x" * 400, "mcp_server": "notes"})
-    after = json.loads(run("--json")[1])[0]
+    after = json.loads(run("--json")[1])["servers"][0]
     assert (after["tools"], after["tokens"]) == (1, before["tokens"])
 
 
@@ -229,5 +236,7 @@ def test_on_a_narrow_terminal_states_are_whole_and_errors_stand_below(tmp_path: 
         assert terminal.end() == 0
     assert "not running" in terminal.shown
     assert "LAST ERROR" not in terminal.shown
-    [told] = [it["last_error"] for it in json.loads(home.main("status", "--json").stdout)][1:]
+    [told] = [
+        it["last_error"] for it in json.loads(home.main("status", "--json").stdout)["servers"]
+    ][1:]
     assert f"the-server-of-everybody: {told}" in terminal.shown

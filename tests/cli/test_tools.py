@@ -67,7 +67,11 @@ def test_a_server_that_fails_is_told_where_it_matters(home: Home) -> None:
     for words in (["show", "mcp_handy_echo"], ["call", "mcp_handy_echo", "text=a"]):
         ran = home.main(*words)
         assert (ran.returncode, ran.stderr) == (0, "")
-        assert home.main(words[0], "mcp_broken_echo").stderr.count("pegboard doctor") == 2
+        ran = home.main(words[0], "mcp_broken_echo")
+        assert ran.returncode == 1
+        assert "because server 'broken' is down: " in ran.stderr
+        assert ran.stderr.count("pegboard doctor") == 1
+        assert home.main(words[0], "echoes").stderr.count("pegboard doctor") == 2
     assert home.main("tools", "--server", "handy").stderr == ""
     ran = home.main("tools", "--server", "broken")
     assert "`pegboard doctor broken`" in ran.stderr
@@ -111,7 +115,7 @@ def test_a_server_that_failed_is_left_alone_for_a_while(home: Home) -> None:
     assert again.stderr.count("'broken'") == 1
     assert "`pegboard doctor broken` says why; `pegboard disable broken`" in again.stderr
     assert home.noted().count("tried") == tries
-    [seen, _] = json.loads(home.main("status", "--json").stdout)
+    [seen, _] = json.loads(home.main("status", "--json").stdout)["servers"]
     assert "'broken'" in seen["last_error"]
     # Asked to, or configured anew, it is tried again.
     home.main("tools", "--refresh")
@@ -133,6 +137,29 @@ def test_a_server_that_the_doctor_finds_well_is_tried_again(home: Home) -> None:
     assert home.main("tools").returncode == 3
     assert home.main("doctor").returncode == 0
     assert home.main("tools").returncode == 0
+
+
+def test_a_call_tries_its_server_again_although_that_failed_lately(home: Home) -> None:
+    script = home.folder / "later.py"
+    script.write_text("raise SystemExit('not yet')", encoding="utf-8")
+    home.configure({"later": home.entry(args=[str(script)])})
+    failed = home.main("call", "mcp_later_echo", "text=a")
+    assert failed.returncode == 1
+    assert "not yet" in failed.stderr
+    script.write_text(
+        f"import runpy; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')", encoding="utf-8"
+    )
+    assert "`--refresh` tries again" in home.main("tools").stderr
+    assert home.main("call", "mcp_later_echo", "text=a").returncode == 0
+    assert home.main("tools").stderr == ""
+
+
+def test_a_hint_reads_the_file_that_the_command_has_read(home: Home) -> None:
+    file = home.folder / "an other.json"
+    file.write_text('{"mcpServers": {"x": {"command": "pegboard-has-no-such-command"}}}', "utf-8")
+    told = home.main("tools", "--config", str(file)).stderr
+    assert f"`pegboard doctor x --config '{file}'` says why" in told
+    assert f"`pegboard disable x --config '{file}'` leaves it out" in told
 
 
 def test_tools_are_chosen_by_server_category_and_tag(home: Home) -> None:
@@ -193,6 +220,11 @@ def test_show_says_everything_about_a_tool(home: Home) -> None:
     assert shown["tokens"] > 100
 
 
+def test_show_takes_the_name_that_the_server_gives_a_tool_but_call_does_not(home: Home) -> None:
+    assert home.main("show", "echo").stdout == home.main("show", "mcp_handy_echo").stdout
+    assert home.main("call", "echo", "text=a").returncode == 3
+
+
 @pytest.mark.parametrize(
     ("dialect", "place"),
     [
@@ -212,7 +244,7 @@ def test_show_writes_the_dialect_of_each_provider(
 
 
 def test_an_unknown_tool_is_not_found_and_near_names_are_told(home: Home) -> None:
-    for wrong in ("echo", "mcp_handy_ecoh"):
+    for wrong in ("mcp_handy_ech", "mcp_handy_ecoh"):
         ran = home.main("show", wrong)
         assert (ran.returncode, ran.stdout) == (3, "")
         assert "Did you mean 'mcp_handy_echo'" in ran.stderr

@@ -11,9 +11,9 @@ import pytest
 from pegboard import Tool
 from pegboard.cli.main import main
 from pegboard.model import CallRecord
-from pegboard.model.principal import OPERATOR
-from pegboard.observe import Audit
+from pegboard.observe.call_files import CallFiles
 from pegboard.storage import Use, open_store
+from pegboard.storage.open_store import calls_place
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -41,16 +41,17 @@ def called(tmp_path: Path) -> None:
         store.save_many(Tool(name=name) for name in ("send", "wait", "idle_one", "idle_two"))
         moment = datetime.now(UTC)
         store.add_usage({"send": Use(3, moment), "wait": Use(1, moment)})
-    with open_store(url, tenant=OPERATOR) as store:
-        audit = Audit(store)
-        for tool, took, outcome in (
-            ("send", 0.01, "ok"),
-            ("send", 0.02, "ok"),
-            ("send", 0.03, "tool_error"),
-            ("wait", 12.0, "ok"),
-        ):
-            audit(CallRecord(tool=tool, started=time.time(), duration=took, outcome=outcome))  # pyright: ignore[reportArgumentType]
-        audit.close()
+    place = calls_place(url)
+    assert place is not None
+    calls = CallFiles(place)
+    for tool, took, outcome in (
+        ("send", 0.01, "ok"),
+        ("send", 0.02, "ok"),
+        ("send", 0.03, "tool_error"),
+        ("wait", 12.0, "ok"),
+    ):
+        calls(CallRecord(tool, time.time(), took, outcome, attempts=1))  # pyright: ignore[reportArgumentType]
+    calls.close()
 
 
 @pytest.mark.usefixtures("called")
@@ -111,7 +112,8 @@ def test_a_tool_that_only_the_store_knows_of_is_not_missing(tmp_path: Path, run:
 @pytest.mark.usefixtures("called")
 def test_a_damaged_record_counts_for_nothing(run: Run, tmp_path: Path) -> None:
     before = run("--json")
-    with open_store(str(tmp_path / "it.db"), tenant=OPERATOR) as store:
-        store.namespace("audit").put("9", {"junk": 1})
+    (path,) = tmp_path.glob("it.db.calls/*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"junk": 1}\n{"id"')
     assert run("--json") == before
     assert before[0] == 0

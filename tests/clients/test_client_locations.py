@@ -11,6 +11,9 @@ from tests.clients.conftest import PLATFORMS, put_in_place
 
 Machines = Callable[[str], Machine]
 SUPPORT = "ada/Library/Application Support"
+EXTENSIONS = "Code/User/globalStorage"
+CLINE = f"{EXTENSIONS}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+ROO = f"{EXTENSIONS}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,20 @@ SUPPORT = "ada/Library/Application Support"
         ),
         ("gemini", *["ada/.gemini/settings.json"] * 3),
         ("codex", *["ada/.codex/config.toml"] * 3),
+        ("opencode", *["ada/.config/opencode/opencode.jsonc"] * 3),
+        ("qwen", *["ada/.qwen/settings.json"] * 3),
+        (
+            "cline",
+            f"ada/.config/{CLINE}",
+            f"{SUPPORT}/{CLINE}",
+            f"Roaming/{CLINE}",
+        ),
+        ("roo", f"ada/.config/{ROO}", f"{SUPPORT}/{ROO}", f"Roaming/{ROO}"),
+        ("lmstudio", *["ada/.lmstudio/mcp.json"] * 3),
+        ("kiro", *["ada/.kiro/settings/mcp.json"] * 3),
+        ("copilot", *["ada/.copilot/mcp-config.json"] * 3),
+        ("junie", *["ada/.junie/mcp/mcp.json"] * 3),
+        ("crush", *["ada/.config/crush/crush.json"] * 3),
     ],
 )
 def test_each_client_has_its_place_on_each_platform(
@@ -55,12 +72,17 @@ def test_the_environment_moves_folders(tmp_path: Path) -> None:
         "XDG_CONFIG_HOME": str(tmp_path / "x"),
         "CODEX_HOME": str(tmp_path / "c"),
         "CLAUDE_CONFIG_DIR": str(tmp_path / "d"),
+        "COPILOT_HOME": str(tmp_path / "p"),
+        "QWEN_HOME": str(tmp_path / "q"),
     }
     here = Machine(platform="linux", environ=environ, home=tmp_path, directory=tmp_path)
     assert CLIENTS["zed"].file(here) == tmp_path / "x/zed/settings.json"
     assert CLIENTS["vscode"].file(here) == tmp_path / "x/Code/User/mcp.json"
     assert CLIENTS["codex"].file(here) == tmp_path / "c/config.toml"
     assert CLIENTS["claude-code"].file(here) == tmp_path / "d/.claude.json"
+    assert CLIENTS["opencode"].file(here) == tmp_path / "x/opencode/opencode.jsonc"
+    assert CLIENTS["copilot"].file(here) == tmp_path / "p/mcp-config.json"
+    assert CLIENTS["qwen"].file(here) == tmp_path / "q/settings.json"
     assert "CODEX_HOME" not in repr(here)
 
 
@@ -74,6 +96,10 @@ def test_what_is_there_is_preferred_to_what_is_usual(tmp_path: Path, machine: Ma
     insiders.mkdir(parents=True)
     assert CLIENTS["vscode"].file(here).parent == insiders
     assert CLIENTS["vscode"].is_here(here)
+    shared = here.home / ".cline/data/settings/cline_mcp_settings.json"
+    shared.parent.mkdir(parents=True)
+    shared.write_bytes(b"{}")
+    assert CLIENTS["cline"].file(here) == shared
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -198,3 +198,20 @@ def nodes(node: Node) -> list[Node]:
 def same(one: Any, other: Any) -> bool:
     """Compare types, too: 1 is not 1.0, and True is not 1."""
     return repr(one) == repr(other)
+
+
+@given(VALUES)
+def test_plain_json_has_the_value_and_positions_that_the_same_text_with_a_comment_has(
+    value: object,
+) -> None:
+    text = json.dumps(value)
+    plain, commented = parse_jsonc(text), parse_jsonc(f"{text} // a comment")
+    assert plain.value == commented.value == value
+    assert plain.root == commented.root
+    assert plain.duplicates == commented.duplicates == ()
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "[" * 101 + "]" * 101, "1" * 5000])
+def test_what_only_the_quick_way_would_read_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_jsonc(text)

@@ -482,9 +482,12 @@ def test_servers_with_nothing_around_them_are_read() -> None:
     [
         ("[]", "must be an object", "error"),
         ('{"mcpServers": []}', "`mcpServers` must be an object", "error"),
-        ('{"theme": "dark"}', "The file has no `mcpServers`", "warning"),
-        ('{"mcpServer": {}}', "Did you mean `mcpServers` instead of `mcpServer`?", "warning"),
-        ('{"context-servers": {}}', "Did you mean `context_servers`", "warning"),
+        ('{"theme": "dark"}', "`context_servers`, but `theme`.", "error"),
+        ('{"a": 1, "b": 2, "c": 3, "d": 4}', "but `a`, `b`, `c` and 1 more.", "error"),
+        ('{"mcpServer": {}}', "Did you mean `mcpServers` instead of `mcpServer`?", "error"),
+        ('{"servres": {}}', "Did you mean `servers` instead of `servres`?", "error"),
+        ('{"context-servers": {}}', "Did you mean `context_servers`", "error"),
+        ('{"gateway": {}}', "The file has no `mcpServers`", "warning"),
     ],
 )
 def test_a_file_that_lists_no_servers_says_so(
@@ -495,6 +498,27 @@ def test_a_file_that_lists_no_servers_says_so(
     assert problem.severity == severity
     assert (problem.line, problem.column) != (None, None)
     assert load(tmp_path, "{}").problems == ()
+
+
+def test_a_foreign_key_beside_the_servers_is_a_warning(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"command": "x"}},\n "gatway": {}, "theme": 1}'
+    loaded = load(tmp_path, text)
+    (problem,) = loaded.problems
+    assert [it.name for it in loaded.servers] == ["a"]
+    assert (problem.severity, problem.kind, problem.line) == ("warning", "unknown_field", 2)
+    assert "does not read `gatway`, `theme` of this file. Did you mean `gateway`" in problem.message
+
+
+@pytest.mark.parametrize("beside", ["gateway", "defaults", "inputs", "$schema", "_note", "//"])
+def test_what_belongs_beside_the_servers_is_no_problem(tmp_path: Path, beside: str) -> None:
+    value: object = [] if beside == "inputs" else {}
+    assert load(tmp_path, json.dumps({"mcpServers": {}, beside: value})).problems == ()
+
+
+def test_other_settings_of_an_editor_are_no_problem(tmp_path: Path) -> None:
+    vscode = '{"mcp": {"servers": {}}, "editor.fontSize": 12}'
+    zed = '{"context_servers": {}, "theme": "dark"}'
+    assert [load(tmp_path, it).problems for it in (vscode, zed)] == [(), ()]
 
 
 def test_broken_json_is_an_error_in_any_case(tmp_path: Path) -> None:

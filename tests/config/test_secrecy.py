@@ -13,7 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.config import LoadedConfig, ServerConfig, load_servers, parse_jsonc
+from pegboard.config import (
+    LoadedConfig,
+    ServerConfig,
+    load_servers,
+    parse_jsonc,
+    secret_detection,
+)
 from pegboard.errors import ConfigError
 
 # What a message of ours could hold anyway, such as a word of English, proves nothing.
@@ -306,3 +312,34 @@ def test_pretty_printers_are_shown_no_more_than_others() -> None:
     ]
     loaded = LoadedConfig(servers=(server,))
     assert "hunter2" not in repr(list(loaded.__rich_repr__()))
+
+
+@given(st.from_regex(secret_detection._SIMPLE, fullmatch=True))  # pyright: ignore[reportPrivateUsage]
+def test_a_simple_text_has_neither_parts_nor_the_form_of_a_secret(text: str) -> None:
+    assert list(secret_detection._parts(text)) == []  # pyright: ignore[reportPrivateUsage]
+    assert list(secret_detection._by_their_form(text)) == []  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(
+    ("address", "password"),
+    [
+        ("http://user:canary-42@proxy.test:3128", "canary-42"),
+        ("user:canary-42@proxy.test:3128", "canary-42"),
+        ("//user:canary-42@proxy.test:3128", "canary-42"),
+        ("canary-42@proxy.test:3128", "canary-42"),
+        ("http://user:canary/42@proxy.test:3128", "canary/42"),
+        ("http://user:canary#42@proxy.test:3128", "canary#42"),
+        ("http://user:can%61ry-42@proxy.test:3128", "canary-42"),
+        ("user:canary-42@proxy.test:3128", b64encode(b"user:canary-42").decode()),
+    ],
+)
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "all_proxy", "PIP_PROXY"])
+def test_a_password_of_an_inherited_proxy_is_hidden_however_its_address_is_written(
+    monkeypatch: pytest.MonkeyPatch, name: str, address: str, password: str
+) -> None:
+    monkeypatch.setenv(name, address)
+    (server,) = load_servers({"mcpServers": {"a": {"command": "run"}}}).servers
+    shown = server.redact(f"The proxy {address} refused {password}.")
+    assert "canary" not in shown
+    assert password not in shown
+    assert "proxy.test:3128 refused ***." in shown

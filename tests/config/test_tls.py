@@ -117,11 +117,6 @@ def test_a_misspelt_field_is_pointed_out() -> None:
     assert "unknown field `tls.client_crt`. Did you mean `clientCert`?" in problem.message
 
 
-def test_verification_cannot_be_switched_off() -> None:
-    (problem,) = load({"tls": {"verify": False}}).problems
-    assert "unknown field `tls.verify`" in problem.message
-
-
 @pytest.mark.parametrize(
     ("entry", "field"),
     [
@@ -158,3 +153,15 @@ def test_no_tls_settings_are_written_when_none_are_given() -> None:
 def test_a_server_object_is_refused_like_an_entry() -> None:
     with pytest.raises(ConfigError, match="must be an address that begins with http://"):
         ServerConfig(name="one", transport="sse", url=URL, proxy="proxy.test")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"tls": {"verify": False}}, {"verify_ssl": False}, {"tls": {"rejectUnauthorized": False}}],
+)
+def test_verification_cannot_be_switched_off_and_the_file_is_told_so(entry: dict[str, object]):
+    loaded = load_servers({"mcpServers": {"a": {"url": "https://example.com/mcp", **entry}}})
+    (problem,) = loaded.problems
+    assert (problem.severity, problem.kind) == ("warning", "unknown_field")
+    assert "cannot be switched off" in problem.message
+    assert len(loaded.servers) == 1

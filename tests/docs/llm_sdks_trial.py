@@ -20,8 +20,12 @@ import anyio
 import httpx
 import httpx2
 import openai
+from agents import OpenAIChatCompletionsModel, RunConfig, Runner
 from google import genai
 from google.genai import types
+from langchain.agents import create_agent
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
@@ -80,13 +84,28 @@ def gemini_says(request: Any) -> Any:
     return {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
 
 
+class ToldChatModel(GenericFakeChatModel):
+    """A model that has been told what to say, whatever tools it is given."""
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        return self
+
+
+def langchain_says() -> Any:
+    call = {"type": "tool_call", "id": "1", "name": "forecast", "args": {"city": "Oslo"}}
+    said = [AIMessage("", tool_calls=[call]), AIMessage("done")]
+    return ToldChatModel(messages=iter(said))
+
+
 def transport(kind: Any, says: Any) -> Any:
     return kind.MockTransport(lambda request: kind.Response(200, json=says(request)))
 
 
 async def main() -> None:
     page = await names_of_page()
-    speaks = httpx2 if issubclass(openai.DefaultAsyncHttpxClient, httpx2.AsyncClient) else httpx
+    # Which of the two its versions want is not known to the type checker.
+    wanted: Any = openai.DefaultAsyncHttpxClient
+    speaks: Any = httpx2 if issubclass(wanted, httpx2.AsyncClient) else httpx
     http = speaks.AsyncClient(transport=transport(speaks, openai_says))
     said = {
         "openai": await page["ask_openai"](openai.AsyncOpenAI(api_key="k", http_client=http), "?")
@@ -96,12 +115,17 @@ async def main() -> None:
     said["anthropic"] = await page["ask_anthropic"](claude, "?")
     options = types.HttpOptions(async_client_args={"transport": transport(httpx, gemini_says)})
     said["gemini"] = await page["ask_gemini"](genai.Client(api_key="k", http_options=options), "?")
-    [chained] = page["langchain_tools"](page["plain"])
-    said["langchain"] = await chained.ainvoke({"city": "Oslo"})
-    agent = page["pydantic_ai_agent"](page["plain"], TestModel())
-    said["pydantic-ai"] = (await agent.run("?")).output
-    whole = Agent(TestModel(), tools=page["pydantic_ai_tools"](page["plain"]))
-    said["pydantic-ai, schemas"] = (await whole.run("?")).output
+    chained = create_agent(langchain_says(), page["plain"].langchain())
+    ran = await chained.ainvoke({"messages": [("user", "?")]})
+    said["langchain"] = ran["messages"][-2].content
+    whole = Agent(TestModel(), toolsets=[page["plain"].pydantic_ai()])
+    said["pydantic-ai"] = (await whole.run("?")).output
+    functions = Agent(TestModel(), tools=page["plain"].functions())
+    said["pydantic-ai, functions"] = (await functions.run("?")).output
+    model = OpenAIChatCompletionsModel("m", openai.AsyncOpenAI(api_key="k", http_client=http))
+    agent = page["agent_of_the_sdk"](page["plain"], model)
+    offline = RunConfig(tracing_disabled=True)
+    said["openai-agents"] = (await Runner.run(agent, "?", run_config=offline)).final_output
     json.dump(said, sys.stdout)
 
 

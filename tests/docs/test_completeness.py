@@ -10,6 +10,7 @@ from bench.measure import Row, table
 from bench.run import SUITES
 
 from pegboard import errors
+from pegboard.config.network_variables import NETWORK_VARIABLES
 from pegboard.policies import ORDER
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,12 @@ def test_every_name_of_a_document_is_where_people_come_from(package: str) -> Non
     page = (ROOT / f"docs/guides/coming-from-{package}.md").read_text("utf-8")
     public = set(importlib.import_module(f"pegboard.compat.{package}").__all__)
     assert public - set(re.findall(r"\w+", page)) == set()
+
+
+def test_every_inherited_variable_is_in_the_guide() -> None:
+    guide = (ROOT / "docs/guides/configuration.md").read_text("utf-8")
+    for name in (it for names in NETWORK_VARIABLES.values() for it in names):
+        assert f"`{name}`" in guide
 
 
 def test_whole_packages_are_in_the_reference() -> None:

@@ -33,5 +33,6 @@ def test_every_sdk_finds_and_calls_the_tool() -> None:
         "gemini": sun,
         "langchain": sun,
         "pydantic-ai": guessed,
-        "pydantic-ai, schemas": guessed,
+        "pydantic-ai, functions": guessed,
+        "openai-agents": sun,
     }

@@ -1,5 +1,6 @@
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +162,13 @@ async def test_two_entries_with_other_settings_are_not_the_same() -> None:
     assert "same_server_twice" not in codes((await report_of({"one": one, "two": two})).findings)
 
 
-async def test_a_server_that_is_switched_off_is_named_and_not_started(tmp_path: Path) -> None:
+async def test_a_server_that_is_switched_off_is_not_started_and_told_only_if_it_is_named(
+    tmp_path: Path,
+) -> None:
     mark = tmp_path / "started"
     entry = speaking(TOOL, before=f"open({str(mark)!r}, 'w').close()", disabled=True)
-    report = await report_of({"it": entry})
+    assert (await report_of({"it": entry})).findings == ()
+    report = await report_of({"it": entry}, names=["it"])
     assert codes(report.findings) == ["disabled"]
     assert "`pegboard enable it`" in report.findings[0].remedy
     assert report.servers[0].stage == "disabled"
@@ -210,3 +214,20 @@ async def test_a_store_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None
     report = await report_of({"it": speaking(TOOL)}, store=str(tmp_path / "new" / "store.db"))
     assert report.findings == ()
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - short, and of this test alone
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There are no such modes.")
+async def test_a_folder_of_pegboard_that_others_can_look_into_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("STATE", "DATA", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+        (tmp_path / name / "pegboard").mkdir(parents=True)
+        (tmp_path / name / "pegboard").chmod(0o700)
+    store = str(tmp_path / "store.db")
+    assert (await report_of({"it": speaking(TOOL)}, store=store)).findings == ()
+    opened = tmp_path / "STATE" / "pegboard"
+    opened.chmod(0o777)
+    [finding] = (await report_of({"it": speaking(TOOL)}, store=store)).findings
+    assert (finding.code, finding.place) == ("readable_by_others", str(opened))
+    assert f"`chmod -R go= {opened}`" in finding.remedy

@@ -8,6 +8,7 @@ import pytest
 
 from tests.doctor.patients import codes, diagnosis, report_of
 from tests.upstream.oauth_servers import Accounts, browse, protected_server
+from tests.upstream.test_login_addresses import leads_to, server_and_victim
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +44,14 @@ async def test_a_person_who_is_shown_the_page_logs_in_and_the_next_look_finds_it
         reports.append(codes((await report_of(servers)).findings))
     assert reports == [["no_description"]] * 2
     assert (shown, accounts.logins) == (["it"], 1)
+
+
+async def test_a_login_that_leads_to_another_internal_address_is_told_with_how_to_trust_it() -> (
+    None
+):
+    async with server_and_victim() as (server, victim):
+        leads_to(server, f"{victim.origin}/meta")
+        entry = {"url": f"{server.origin}/mcp", "oauth": True}
+        finding = await diagnosis(entry, "untrusted_address")
+        assert victim.connections == 0
+    assert '"trusted_hosts": ["127.0.0.2"]' in finding.remedy

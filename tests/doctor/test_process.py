@@ -29,7 +29,7 @@ async def test_nothing_is_found_in_a_server_that_is_ok() -> None:
 
 async def test_a_python_module_that_is_missing_is_told_with_how_to_install_it() -> None:
     finding = await diagnosis(python("import pegboard_nonesuch.core"), "missing_module")
-    assert f"`{sys.executable} -m pip install pegboard_nonesuch`" in finding.remedy
+    assert f"{sys.executable} pegboard_nonesuch`" in finding.remedy
 
 
 async def test_a_module_that_its_package_lacks_is_told_with_its_name_to_be_checked() -> None:
@@ -121,7 +121,7 @@ async def test_the_notices_of_npm_are_not_the_last_words(end: str) -> None:
     script = f"echo the moon is full >&2; echo npm notice >&2; echo npm WARN x >&2; {end}"
     [finding] = await found_in(shell(script), seconds=2.0)
     assert finding.code in ("exited", "no_answer")
-    assert "last output was: the moon is full." in finding.what
+    assert "output says: the moon is full." in finding.what
 
 
 async def test_a_script_that_python_does_not_find_is_told_with_where_to_look() -> None:

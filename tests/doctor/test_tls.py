@@ -1,9 +1,11 @@
 """What the doctor finds where TLS or a proxy is in the way, and the remedy it gives."""
 
+import re
 import socket
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -43,11 +45,17 @@ async def serving_tls(context: ssl.SSLContext) -> AsyncGenerator[str]:
         yield origin.replace("http:", "https:") + "/mcp"
 
 
+def _moment_in(text: str) -> datetime:
+    found = re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", text)
+    assert found is not None
+    return datetime.fromisoformat(f"{found[0]}+00:00")
+
+
 @pytest.mark.parametrize(
     ("days", "code", "words"),
     [
-        ((-9, -1), "tls_expired", "has expired"),
-        ((1, 9), "tls_not_yet_valid", "is not valid yet"),
+        ((-9, -1), "tls_expired", "has expired (it was valid until"),
+        ((1, 9), "tls_not_yet_valid", "is not valid yet (it is valid from"),
     ],
 )
 async def test_a_certificate_at_the_wrong_time_is_told(
@@ -56,6 +64,8 @@ async def test_a_certificate_at_the_wrong_time_is_told(
     async with serving_tls(server_context(authority.sign(days=days))) as url:
         finding = await diagnosis({"url": url}, code)
     assert words in finding.what
+    day = datetime.now(UTC) + timedelta(days=max(days) if max(days) < 0 else min(days))
+    assert abs(day - _moment_in(finding.what)) < timedelta(hours=1)
     assert "clock of this machine" in finding.remedy
 
 

@@ -13,6 +13,8 @@ from pegboard.doctor.checks.descriptions import check_descriptions, hidden_in, o
 from pegboard.doctor.checks.duplicates import find_duplicates
 from pegboard.doctor.checks.names import check_names
 from pegboard.doctor.probes.probe import Probe
+from pegboard.registry import Registry
+from pegboard.upstream.catalog.feed import tool_of
 from tests.doctor.patients import (
     TOOL,
     assert_in_words,
@@ -66,6 +68,20 @@ async def test_a_definition_that_cannot_be_used_is_told_with_its_tool(case: str)
 async def test_a_tool_without_a_name_and_one_that_stands_there_twice_are_told() -> None:
     findings = await found_in(speaking(TOOL, {"description": "?"}, TOOL))
     assert codes(findings) == ["unusable_tool", "unusable_tool"]
+    assert "leaves the tool out" in findings[0].remedy
+    assert "first of its definitions" in findings[1].remedy
+
+
+async def test_a_tool_that_is_listed_without_an_object_schema_is_not_said_to_be_left_out() -> None:
+    wrong = tool(inputSchema={"type": "string"})
+    report = await report_of({"one": speaking(wrong)})
+    [finding] = report.findings
+    assert (finding.code, finding.tool) == ("bad_schema", "greet")
+    assert "leaves the tool out" not in finding.remedy
+    assert "lists the tool" in finding.remedy
+    assert report.servers[0].tools == 1
+    server = ServerConfig(name="one", transport="stdio", command="cat")
+    assert Registry().register(tool_of(wrong, "greet", server)).name == "greet"
 
 
 async def test_a_schema_that_refers_to_itself_is_no_problem() -> None:
@@ -134,6 +150,18 @@ async def test_tools_of_two_servers_that_are_described_alike_are_told() -> None:
     assert finding.code == "near_duplicates"
     assert '"deny": ["fetch_page"]' in finding.remedy
     assert report.is_ok
+
+
+def test_two_servers_with_many_tools_alike_are_told_once() -> None:
+    raws = [tool(name=f"t{n}", description=f"Do the job number {n} of {n + 70}.") for n in range(9)]
+    other = ServerConfig(name="other", transport="stdio", command="x")
+    tools = [known(it) for it in raws]
+    tools += [msgspec.structs.replace(it, config=other) for it in tools]
+    [finding] = find_duplicates(tools)
+    assert "9 tools of server 'other'" in finding.what
+    assert "(t0, t1, t2 and 6 more)" in finding.what
+    assert '"deny": ["t0", "t1", "t2", …]' in finding.remedy
+    assert (finding.server, finding.tool) == ("other", None)
 
 
 HIDDEN = {

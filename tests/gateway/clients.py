@@ -26,6 +26,8 @@ class Wire:
         self.sent.append((method, params))
         self._arrived.set()
 
+    can_ask = True
+
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append((method, params))
         if self._answers is None:

@@ -277,7 +277,7 @@ async def test_a_schema_that_is_too_large_is_refused() -> None:
             arguments = {"name": "x", "description": "d", name: schema}
             for given in (arguments, {"tool_def": arguments}):
                 refused = await Caller(gateway).call("register_tool", **given)
-                assert f"`{name}`: has more than 100000 bytes" in text_of(refused)
+                assert f"`{name}`: has more than 32000 bytes" in text_of(refused)
         assert len(it.registry) == 0
 
 

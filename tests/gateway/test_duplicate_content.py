@@ -35,6 +35,21 @@ def test_what_is_said_twice_is_told_from_what_says_more(
     assert repetition_in(texts, structured) is expected
 
 
+@pytest.mark.parametrize(
+    "text", ["[" + "[]," * 150_000 + "1]", "[" + "1e300," * 1_500 + "1]", " " * 4_000_000 + "1"]
+)
+def test_a_text_that_takes_long_to_decode_is_not_compared(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("it was decoded")
+
+    assert repetition_in([text], {"result": text}) is DuplicateContent.WRAPPED_TEXT
+    monkeypatch.setattr("pegboard.gateway.calls.result_cache.msgspec.json.decode", fail)
+    assert repetition_in([text], {"a": 1}) is None
+    assert repetition_in([text], None) is None
+
+
 def sdk_server() -> ServerConfig:
     server = MCPServer("texts", log_level="CRITICAL")
 

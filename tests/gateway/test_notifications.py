@@ -213,15 +213,17 @@ async def test_a_session_that_comes_up_twice_is_told_once() -> None:
 
 
 async def test_one_caller_leaves_room_for_others_to_listen() -> None:
-    async with hub() as it, Gateway(it, GatewayOptions(listeners=8)) as gateway:
+    async with hub() as it, Gateway(it, GatewayOptions(listeners=4)) as gateway:
         greedy = Caller(gateway, principal=Principal(subject="g", scopes=frozenset({"read"})))
         other = Caller(gateway, principal=Principal(subject="o", scopes=frozenset({"read"})))
         async with anyio.create_task_group() as group:
             for caller in (greedy, greedy, other):
                 group.start_soon(listening(caller))
                 await caller.wire.next(ACKNOWLEDGED)
-            with pytest.raises(RpcError, match="of this caller"):
+            with pytest.raises(RpcError) as caught:
                 await greedy.send("subscriptions/listen", notifications={})
+            said = {"code": "limit_reached", "setting": "gateway.listeners", "retryAfter": 30.0}
+            assert (caught.value.code, caught.value.data) == (-32011, said)
             group.cancel_scope.cancel()
         async with anyio.create_task_group() as group:
             group.start_soon(listening(greedy))

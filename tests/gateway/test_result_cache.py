@@ -179,17 +179,17 @@ async def test_a_handle_is_good_for_its_caller_only() -> None:
 def test_structured_content_that_says_more_than_the_text_is_kept_beside_it() -> None:
     result_cache = result_cache_of(most=100_000)
     result = {**said("done"), "structuredContent": ROWS}
-    short = result_cache.shortened(result, owner="o", tool=TOOL, limit=100)
+    short = result_cache.shortened(result, owner=("o",), tool=TOOL, limit=100)
     assert "structuredContent" not in short
     assert short["content"][0]["text"] == "done"
-    kept = result_cache.find(handle_in(short), owner="o")
+    kept = result_cache.find(handle_in(short), owner=("o",))
     assert (kept.text(), kept.data()) == ("done", ROWS)
 
 
 def test_the_same_said_twice_counts_once() -> None:
     data = {"a": "x" * 60}
     result = {**said(json.dumps(data)), "structuredContent": data}
-    assert result_cache_of().shortened(result, owner="o", tool=TOOL, limit=100) is result
+    assert result_cache_of().shortened(result, owner=("o",), tool=TOOL, limit=100) is result
 
 
 def test_results_expire_and_the_oldest_make_room() -> None:
@@ -197,22 +197,24 @@ def test_results_expire_and_the_oldest_make_room() -> None:
     result_cache = result_cache_of(clock, each=2, most=1000)
 
     def keep(owner: str, size: int = 300) -> str:
-        return handle_in(result_cache.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
+        return handle_in(
+            result_cache.shortened(said("x" * size), owner=(owner,), tool=TOOL, limit=10)
+        )
 
     first, second, third = keep("a"), keep("a"), keep("a")
     with pytest.raises(HandleNotFoundError):
-        result_cache.find(first, owner="a")
+        result_cache.find(first, owner=("a",))
     fourth = keep("b", 500)
     with pytest.raises(HandleNotFoundError):
-        result_cache.find(second, owner="a")
-    assert result_cache.find(third, owner="a").size == 300
-    assert result_cache.find(fourth, owner="b").size == 500
+        result_cache.find(second, owner=("a",))
+    assert result_cache.find(third, owner=("a",)).size == 300
+    assert result_cache.find(fourth, owner=("b",)).size == 500
     clock.now = 61
     for handle, owner in ((third, "a"), (fourth, "b")):
         with pytest.raises(HandleNotFoundError):
-            result_cache.find(handle, owner=owner)
+            result_cache.find(handle, owner=(owner,))
     assert len(result_cache) == 0
-    result = result_cache.shortened(said("x" * 5000), owner="a", tool=TOOL, limit=10)
+    result = result_cache.shortened(said("x" * 5000), owner=("a",), tool=TOOL, limit=10)
     assert "too large to be kept" in text_of(result)
 
 
@@ -224,12 +226,12 @@ def test_results_expire_and_the_oldest_make_room() -> None:
 def test_pages_put_together_are_the_whole(texts: list[str], limit: int, page: int) -> None:
     result_cache = result_cache_of(most=100_000)
     blocks = [{"type": "text", "text": text} for text in texts]
-    result = result_cache.shortened({"content": blocks}, owner="o", tool=TOOL, limit=limit)
+    result = result_cache.shortened({"content": blocks}, owner=("o",), tool=TOOL, limit=limit)
     whole = "\n".join(texts)
     if len(whole) <= limit:
         assert result == {"content": blocks}
         return
-    kept = result_cache.find(handle_in(result), owner="o").text()
+    kept = result_cache.find(handle_in(result), owner=("o",)).text()
     assert "".join(kept[start : start + page] for start in range(0, len(kept), page)) == whole
     assert result["content"][0]["text"] == whole[:limit]
 
@@ -255,31 +257,33 @@ def test_a_caller_with_few_results_keeps_them_whatever_others_do() -> None:
     result_cache = result_cache_of(each=50, most=10_000)
 
     def keep(owner: str, size: int) -> str:
-        return handle_in(result_cache.shortened(said("x" * size), owner=owner, tool=TOOL, limit=10))
+        return handle_in(
+            result_cache.shortened(said("x" * size), owner=(owner,), tool=TOOL, limit=10)
+        )
 
     few = keep("b", 100)
     for _ in range(10):
         keep("a", 5000)
         keep("c", 5000)
-    assert result_cache.find(few, owner="b").size == 100
+    assert result_cache.find(few, owner=("b",)).size == 100
     assert len(result_cache) == 2
 
 
 def test_no_caller_has_more_than_half_of_the_result_cache() -> None:
     result = result_cache_of(most=10_000).shortened(
-        said("x" * 5001), owner="a", tool=TOOL, limit=10
+        said("x" * 5001), owner=("a",), tool=TOOL, limit=10
     )
     assert "too large to be kept" in text_of(result)
 
 
 def test_what_is_kept_counts_in_bytes() -> None:
     result_cache = result_cache_of(most=10_000)
-    kept = handle_in(result_cache.shortened(said("漢" * 100), owner="a", tool=TOOL, limit=10))
-    assert result_cache.find(kept, owner="a").size == 300
+    kept = handle_in(result_cache.shortened(said("漢" * 100), owner=("a",), tool=TOOL, limit=10))
+    assert result_cache.find(kept, owner=("a",)).size == 300
     result = {"content": [], "structuredContent": {"rows": [{}] * 1000}}
-    kept = handle_in(result_cache.shortened(result, owner="a", tool=TOOL, limit=10))
-    assert result_cache.find(kept, owner="a").size == len('{"rows":[') + 1000 * 3 - 1 + len("]}")
-    assert json.loads(result_cache.find(kept, owner="a").text()) == {"rows": [{}] * 1000}
+    kept = handle_in(result_cache.shortened(result, owner=("a",), tool=TOOL, limit=10))
+    assert result_cache.find(kept, owner=("a",)).size == len('{"rows":[') + 1000 * 3 - 1 + len("]}")
+    assert json.loads(result_cache.find(kept, owner=("a",)).text()) == {"rows": [{}] * 1000}
 
 
 async def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,6 +344,16 @@ async def test_json_of_too_many_values_is_read_by_place_or_by_words(
         assert json.loads(await pages_of(caller, handle)) == ROWS
 
 
+async def test_json_with_numbers_that_take_long_to_decode_is_read_by_place_or_by_words() -> None:
+    slow = "[" + "1e300," * 5_000 + "1]"
+    async with hub(bench("calc", text=lambda _: slow)) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        handle = handle_in(await caller.call("call_tool", name="mcp_calc_text"))
+        refused = text_of(await caller.call("read_result", handle=handle, path="[0]"))
+        assert "numbers that take long to read; read it by offset or grep" in refused
+        assert await pages_of(caller, handle) == slow
+
+
 async def test_a_search_looks_no_further_than_its_page() -> None:
     async with hub(bench("calc", big=lambda _: LONG)) as it, Gateway(it) as gateway:
         caller = Caller(gateway)
@@ -359,9 +373,9 @@ def test_of_embedded_resources_it_stays_known_which_they_are() -> None:
     result_cache = result_cache_of(most=100_000)
     resource = {"uri": "file:///a.md", "mimeType": "text/markdown", "text": "a" * 100}
     blocks = [{"type": "resource", "resource": resource}, {"type": "text", "text": "b" * 100}]
-    result = result_cache.shortened({"content": blocks}, owner="o", tool=TOOL, limit=50)
+    result = result_cache.shortened({"content": blocks}, owner=("o",), tool=TOOL, limit=50)
     assert text_of(result).startswith("[Resource file:///a.md text/markdown]\naaa")
-    kept = result_cache.find(handle_in(result), owner="o").text().splitlines()
+    kept = result_cache.find(handle_in(result), owner=("o",)).text().splitlines()
     assert kept == ["[Resource file:///a.md text/markdown]", "a" * 100, "b" * 100]
 
 
@@ -398,19 +412,21 @@ def test_of_structured_content_that_is_not_shown_the_model_is_told() -> None:
     result_cache = result_cache_of(most=100_000)
     data = {"rows": [1, 2, 3] * 100}
     other = {**said("summary " * 100), "structuredContent": data}
-    note = result_cache.shortened(other, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(other, owner=("o",), tool=TOOL, limit=100)["content"][-1]["text"]
     assert note.startswith(
         "[Cut: 100 of 800 characters are shown. Structured content of 610 characters is not shown; "
         'path="$" shows it. Everything is kept'
     )
     same = {**said(json.dumps(data)), "structuredContent": data}
-    note = result_cache.shortened(same, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(same, owner=("o",), tool=TOOL, limit=100)["content"][-1]["text"]
     assert "Structured content" not in note
     wrapped = {**said("ä" * 800), "structuredContent": {"result": "ä" * 800}}
-    note = result_cache.shortened(wrapped, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(wrapped, owner=("o",), tool=TOOL, limit=100)["content"][-1][
+        "text"
+    ]
     assert "Structured content" not in note
     large = {**said("x" * 100_000), "structuredContent": data}
-    note = result_cache.shortened(large, owner="o", tool=TOOL, limit=100)["content"][-1]["text"]
+    note = result_cache.shortened(large, owner=("o",), tool=TOOL, limit=100)["content"][-1]["text"]
     assert "is not shown. The rest is too large to be kept" in note
 
 
@@ -418,7 +434,7 @@ def test_json_that_came_as_a_resource_is_read_by_path() -> None:
     result_cache = result_cache_of(most=100_000)
     resource = {"uri": "a://ü", "mimeType": "application/json", "text": json.dumps(ROWS)}
     blocks = [{"type": "resource", "resource": resource}]
-    result = result_cache.shortened({"content": blocks}, owner="o", tool=TOOL, limit=100)
-    kept = result_cache.find(handle_in(result), owner="o")
+    result = result_cache.shortened({"content": blocks}, owner=("o",), tool=TOOL, limit=100)
+    kept = result_cache.find(handle_in(result), owner=("o",))
     assert kept.data() == ROWS
     assert kept.text() == f"[Resource a://ü application/json]\n{json.dumps(ROWS)}"

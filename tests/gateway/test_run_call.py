@@ -5,9 +5,16 @@ import pytest
 from mcp import MCPError
 
 from pegboard import Registry
+from pegboard.errors import ToolNotFoundError
 from pegboard.gateway import Gateway, RpcError
+from pegboard.gateway.calls.run_call import caller_in
+from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.request import Client
+from pegboard.gateway.visibility import Visibility
 from pegboard.model import CallRecord, Image, Tool, ToolResult
-from pegboard.model.principal import Principal
+from pegboard.model.principal import LOCAL, Principal
+from pegboard.model.tool_names import MAX_READ
+from pegboard.observe.call_reporter import MOST_OF_NAME, CallReporter
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, bench, hub
@@ -67,6 +74,23 @@ async def test_an_unknown_name_is_answered_with_near_ones() -> None:
         with pytest.raises(RpcError) as caught:
             await Caller(gateway, face=FULL).call("mcp_calc_ecko")
         assert (caught.value.code, caught.value.data["nearest"]) == (-32602, ["mcp_calc_echo"])  # pyright: ignore[reportIndexIssue]
+
+
+async def test_near_names_among_very_many_tools_are_those_that_sort_near() -> None:
+    looked = 0
+
+    def admits(_: str | None, __: str | None, ___: tuple[str, ...]) -> bool:
+        nonlocal looked
+        looked += 1
+        return True
+
+    with Registry() as registry:
+        registry.register_many([Tool(name=f"tool_{number:05}") for number in range(30_000)])
+        tools = ToolList(registry, lambda _: None)
+        with pytest.raises(ToolNotFoundError) as caught:
+            tools.find("tool_25_000", Visibility(LOCAL, admits))
+        assert caught.value.nearest[0] == "tool_25000"
+        assert looked <= 2 * MAX_READ
 
 
 async def test_near_names_are_only_those_that_exist_for_the_caller() -> None:
@@ -192,6 +216,19 @@ async def test_records_say_who_called(records: list[CallRecord]) -> None:
         await caller.call("call_tool", name="mcp_calc_echo", arguments={"text": "x"})
     [record] = records
     assert record.meta == {"tenant": "default", "subject": "pb_1"}
+
+
+def test_records_keep_only_the_beginning_of_names_that_a_client_chooses() -> None:
+    records: list[CallRecord] = []
+    reporter = CallReporter(records.append)
+    info = {"name": "c" * 16_000}
+    caller = caller_in(Client(principal=LOCAL, era="modern", version="", info=info))
+    name = "n" * 4_000_000
+    reporter.refused(name, caller, "rate_limited")
+    with pytest.raises(ToolNotFoundError), reporter.begin(name, caller):
+        raise ToolNotFoundError(name)
+    assert [len(it.tool) for it in records] == [MOST_OF_NAME, MOST_OF_NAME]
+    assert len(caller["client"]) == MOST_OF_NAME
 
 
 async def test_a_tool_that_may_only_be_looked_at_is_refused_by_name_of_the_scope() -> None:

@@ -150,6 +150,36 @@ async def test_so_many_may_wait_and_no_more() -> None:
         await caller.call(NAME)
 
 
+async def test_the_calls_of_one_caller_leave_room_for_those_of_another() -> None:
+    stall = Stall()
+    stall.asks = 2
+    async with (
+        hub(stall.config("desk", protocol="legacy")) as it,
+        Gateway(it, GatewayOptions(parked_calls=4)) as gateway,
+    ):
+        ann, bob = (
+            asking(gateway, principal=Principal(subject=name, scopes=frozenset({"call"})))
+            for name in ("ann", "bob")
+        )
+        parked = [await ann.call(NAME) for _ in range(2)]
+        with pytest.raises(RpcError) as caught:
+            await ann.call(NAME)
+        assert caught.value.code == -32011
+        assert caught.value.data == {
+            "code": "limit_reached",
+            "setting": "gateway.parked_calls",
+            "retryAfter": 30.0,
+        }
+        assert (await bob.call(NAME))["resultType"] == "input_required"
+        # The second question of a call that has a place is not refused.
+        for asked in parked:
+            again = await answered(ann, asked)
+            assert again["resultType"] == "input_required"
+            assert text_of(await answered(ann, again)) == "accept:blue accept:blue"
+        [used] = [it for it in gateway.limits() if it.name == "parked calls"]
+        assert (used.used, used.largest) == (1, ("default", "bob"))
+
+
 async def test_closing_the_gateway_releases_what_is_parked() -> None:
     async with hub(Stall().config("desk", protocol="legacy")) as it:
         async with Gateway(it) as gateway:

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -18,9 +18,22 @@ _ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/mcp")
 @contextmanager
 def gateway_process(servers: Mapping[str, Any], folder: Path, *options: str) -> Generator[str]:
     """Serve some servers on a free port; gives the origin, once it is ready."""
-    command = [*serve_command(servers, folder), "--port", "0", *options]
+    with serving([*serve_command(servers, folder), "--port", "0", *options], at=ROOT) as origin:
+        yield origin
+
+
+@contextmanager
+def serving(
+    command: Sequence[str | Path], *, at: Path, env: Mapping[str, str] | None = None
+) -> Generator[str]:
+    """Run `pegboard serve`; gives the origin, once it is ready."""
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8"
+        command,
+        cwd=at,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     )
     assert process.stderr is not None
     try:

@@ -58,10 +58,16 @@ def test_a_copy_of_a_result_is_equal_whether_or_not_its_blocks_were_read(*, is_r
     assert written["content"][0] == {"type": "text", "text": "one"}
 
 
-@pytest.mark.parametrize("content", [["words"], "words", {"type": "text"}, [None]])
+@pytest.mark.parametrize("content", [["words"], "words", {"type": "text"}, [None], 5, True])
 def test_content_that_is_not_a_list_of_objects_is_refused_at_once(content: object) -> None:
     with pytest.raises(ValueError, match="object"):
         result_of({"content": content})
+
+
+@pytest.mark.parametrize("meta", [5, "words", [1]])
+def test_meta_that_is_not_an_object_is_refused_at_once(meta: object) -> None:
+    with pytest.raises(ValueError, match="`_meta` is an object"):
+        result_of({"content": [], "_meta": meta})
 
 
 def test_too_many_blocks_are_refused_at_once() -> None:

@@ -1,6 +1,7 @@
 import logging
 import re
 import threading
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -9,12 +10,14 @@ from hypothesis import strategies as st
 from pegboard import ToolConflictError, ToolNotFoundError
 from pegboard.errors import InvalidToolError
 from pegboard.model.tool_names import (
+    MAX_READ,
     NameTable,
     Naming,
     double_underscore,
     legal_name,
     mcp,
     naming_of,
+    nearest_names,
     plain,
     prefixed,
 )
@@ -117,6 +120,19 @@ def test_a_name_from_an_earlier_run_is_kept_if_it_is_legal_and_free() -> None:
         again.assign(*identity, wanted=name)
     assert again.exposed("a", "run") == "run_old"
     assert again.exposed("b", "run") == legal_name("run ", ("b", "run")).replace("__", "_")
+
+
+def test_only_so_many_names_are_read_for_a_hint() -> None:
+    read = 0
+
+    def names() -> Iterator[str]:
+        nonlocal read
+        for number in range(100_000):
+            read += 1
+            yield f"tool_{number}"
+
+    assert nearest_names("tool_12345", names())
+    assert read <= MAX_READ
 
 
 def test_an_unknown_name_is_not_found_but_a_near_one_is_told() -> None:

@@ -1,3 +1,4 @@
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -5,6 +6,7 @@ from typing import Any
 import pytest
 
 from pegboard import Access, CatalogChange, Registry
+from pegboard.model.garbage_collection import postponed_collections
 
 
 class Named:
@@ -139,3 +141,17 @@ def test_one_name_is_won_by_one_thread() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(claim, range(8))) == 1
+
+
+def test_a_large_batch_postpones_full_collections_until_the_last_one_is_done() -> None:
+    before = gc.get_threshold()
+    with postponed_collections(10):
+        assert gc.get_threshold() == before
+    with postponed_collections(5_000):
+        during = gc.get_threshold()
+        assert during[:2] == before[:2]
+        assert during[2] > 100_000
+        with postponed_collections(5_000):
+            assert gc.get_threshold() == during
+        assert gc.get_threshold() == during
+    assert gc.get_threshold() == before

@@ -83,14 +83,14 @@ def test_a_function_narrows_a_search_and_hides_groups_from_its_hints() -> None:
 def test_a_search_is_warm_once_index_and_usage_are_read(tmp_path: Path) -> None:
     with Registry(storage=tmp_path / "tools.db") as registry:
         registry.register(Tool(name="report"))
-        assert not registry.is_search_warm("bm25")
+        assert not registry.is_search_quick("text", method="bm25")
         registry.search("report", method="bm25", usage=False)
-        assert not registry.is_search_warm("bm25")
+        assert not registry.is_search_quick("text", method="bm25")
         registry.search("report", method="bm25")
-        assert registry.is_search_warm("bm25")
-        assert not registry.is_search_warm("hybrid")
+        assert registry.is_search_quick("text", method="bm25")
+        assert not registry.is_search_quick("text", method="hybrid")
         registry.register(Tool(name="other"))
-        assert not registry.is_search_warm("bm25")
+        assert not registry.is_search_quick("text", method="bm25")
 
 
 def test_many_texts_are_searched_for_at_once() -> None:

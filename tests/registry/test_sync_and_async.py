@@ -345,3 +345,17 @@ def test_the_background_loop_outlives_what_tools_leave_behind(
     assert registry.call("awhere")
     assert "background_loop_interrupted" in caplog.text
     assert isinstance(left_behind[0].exception(), SystemExit)
+
+
+async def test_a_synchronous_tool_may_run_an_event_loop_of_its_own() -> None:
+    # Also beside sniffio, which many packages bring and through which anyio knows of the loop.
+    registry = Registry()
+
+    @registry.tool
+    def work() -> int:
+        async def inner() -> int:
+            return 3
+
+        return anyio.run(inner)
+
+    assert await registry.acall(work.__name__) == 3

@@ -363,3 +363,49 @@ def test_no_answer_is_longer_than_anybody_reads() -> None:
     engine, searcher = engine_of(Board(*(Tool(name=f"t{it}") for it in range(1200))))
     assert len(engine.search(Query(text="x", limit=1_000_000), method="all").hits) == 1000
     assert [query.limit for query in searcher.asked] == [1000]
+
+
+class Held(Everything):
+    """A searcher that waits in the middle of each change after the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.let_go = threading.Event(), threading.Event()
+
+    def apply(self, change: CatalogChange) -> None:
+        if self.changes:
+            self.begun.set()
+            assert self.let_go.wait(5)
+        super().apply(change)
+
+
+@pytest.mark.parametrize("many", [0, 1])
+def test_a_search_waits_for_a_small_change_and_not_for_a_large_one(
+    monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr("pegboard.search.engine.MANY", many)
+    board, searcher = Board(*TOOLS), Held()
+    engine = SearchEngine(board.follow)
+    engine.add_searcher("all", lambda: searcher)
+    engine.search(Query(text="x"), method="all")
+    board.change("new", Tool(name="new"))
+    found: list[list[str]] = []
+
+    def search() -> None:
+        found.append(names(engine.search(Query(text="x"), method="all")))
+
+    changing = threading.Thread(target=search)
+    changing.start()
+    assert searcher.begun.wait(5)
+    other = threading.Thread(target=search)
+    other.start()
+    if many == 0:
+        other.join(5)
+        assert found == [sorted(it.name for it in TOOLS)]
+    searcher.let_go.set()
+    for thread in (changing, other):
+        thread.join(5)
+    everything = sorted([*(it.name for it in TOOLS), "new"])
+    assert found[-1] == everything
+    assert many == 0 or found == [everything, everything]
+    assert names(engine.search(Query(text="x"), method="all")) == everything

@@ -1,9 +1,11 @@
+from typing import Any
+
 import pytest
 
 from pegboard.errors import InvalidPatternError, InvalidQueryError
 from pegboard.model import CatalogChange, Tool
 from pegboard.search import Match, Query
-from pegboard.search.methods import regex
+from pegboard.search.methods import regex, regex_patterns
 from pegboard.search.methods.regex import Regex
 from pegboard.search.methods.regex_patterns import compile_pattern
 
@@ -122,6 +124,8 @@ def test_a_text_that_is_no_pattern_works(text: str, found: list[str]) -> None:
         (".{1,30}" * 100, None, "repeats too much"),
         ("a.*\\", 3, "trailing"),
         ("((((a{100}){100}){100}){100})", None, ""),
+        (r"(\pL|\pN|\pP){30}(\pL|\pN){30}", None, "repeats too much"),
+        (r"\pL" * 21, None, "more than 20 classes"),
     ],
 )
 def test_a_broken_pattern_is_refused_with_its_place(
@@ -202,3 +206,19 @@ def test_long_texts_are_searched_in_pieces_and_none_is_missed() -> None:
 
 def test_groups_and_names_of_groups_do_no_harm() -> None:
     assert names(r"(?P<verb>create)_(pull|push)_.*") == ["create_pull_request"]
+
+
+def test_a_pattern_that_is_too_large_is_refused_before_its_whole_program_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiler = vars(regex_patterns)["_compiler"]
+    memories: list[int] = []
+
+    def compiled(source: bytes, options: Any) -> Any:
+        memories.append(options.max_mem)
+        return compiler(source, options)
+
+    monkeypatch.setattr(regex_patterns, "_compiler", compiled)
+    with pytest.raises(InvalidPatternError, match="repeats too much"):
+        compile_pattern(r"(\pL?){200}")
+    assert max(memories) <= 1 << 18

@@ -16,7 +16,9 @@ from pegboard.model.principal import ALL_SCOPES, OPERATOR, Principal
 from pegboard.observe import Audit
 from pegboard.server import ServeOptions, Serving, open_serving
 from pegboard.storage import open_store
+from tests.upstream.hosted import listening
 from tests.upstream.late_servers import STUCK, light
+from tests.upstream.test_changed_definitions import Changing, digest_of, server_with, tool
 
 
 class Deaf:
@@ -24,6 +26,8 @@ class Deaf:
 
     async def notify(self, method: str, params: Any) -> None:
         pass
+
+    can_ask = False
 
     async def ask(self, method: str, params: Any) -> dict[str, Any]:
         raise RpcError(-32601, "No gateway responds.")
@@ -170,3 +174,22 @@ async def test_a_server_that_is_the_gateway_itself_is_left_out_with_a_warning(
         await serving.hub.reload()
         assert set(serving.hub.servers) == set(others)
     assert caplog.text.count("is this gateway itself and is left out") == 4
+
+
+async def test_a_definition_that_changed_between_two_runs_is_in_the_audit(tmp_path: Path) -> None:
+    first, second = tool(), tool(description="Now it is another.")
+    records: list[Any] = []
+    async with listening(server_with(first)) as server:
+        assert isinstance(server, Changing)
+        entry = {"url": server.url, "protocol": "2026-07-28"}
+        options = ServeOptions(config={"mcpServers": {"it": entry}}, storage=str(tmp_path / "a.db"))
+        for definition in (first, second):
+            server.definitions = [definition]
+            async with open_serving(options) as serving:
+                await serving.startup.run()
+                with anyio.fail_after(20):
+                    await serving.hub.server("it").start()
+                records = await anyio.to_thread.run_sync(serving.audit.records)
+    [record] = [it for it in records if it.action == "definition_changed"]
+    assert record.reason == f"sha256:{digest_of(first)} -> sha256:{digest_of(second)}"
+    assert (record.target, record.source, record.tenant) == ("go", "server it", "default")

@@ -231,6 +231,34 @@ async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
 
 
 @pytest.mark.parametrize(
+    "refused", [b"{", b'{"a": 1}', b"[" + b"{}," * 100_000 + b"{}]"], ids=["cut", "other", "large"]
+)
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+async def test_a_message_that_cannot_be_read_counts_as_a_call(refused: bytes, version: str) -> None:
+    async with guarded("call", calls_per_minute=1) as (gateway, app):
+        header = ("x-api-key", "ann")
+        given = {**modern_headers(CALL), "mcp-protocol-version": version}
+        pairs = [("host", "127.0.0.1"), *given.items(), header]
+        assert (await ask(app, refused, headers=pairs)).status in (400, 413)
+        assert (await send(app, CALL, header)).status == 429
+        assert not gateway.heard
+        # A list is free, and another caller is not affected.
+        assert (await send(app, LIST, header)).status == 200
+        assert (await send(app, CALL, ("x-api-key", "bob"))).status == 200
+
+
+async def test_a_large_body_of_a_caller_that_has_to_wait_is_not_read() -> None:
+    async with guarded("call", calls_per_minute=1) as (_, app):
+        header = ("x-api-key", "ann")
+        assert (await send(app, CALL, header)).status == 200
+        # It would be refused as unreadable if it were read.
+        pairs = [("host", "127.0.0.1"), *modern_headers(CALL).items(), header]
+        response = await ask(app, b"{" * 70_000, headers=pairs)
+        assert response.status == 429
+        assert int(response.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
     ("scope", "differing", "fitting"), [("call", 400, 200), ("read", 403, 403)]
 )
 async def test_who_may_not_call_a_tool_does_not_learn_what_it_wants_in_headers(

@@ -4,19 +4,27 @@ import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
+from anyio.lowlevel import checkpoint
+from starlette.types import Message
 
 from pegboard.errors import ConfigError
 from pegboard.server import App, Limits, RequestPipeline
+from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.request import HttpRequest
+from pegboard.server.http.response_stream import PushStream
 from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.server.message_limits import MOST_VALUES
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, post, served
+from tests.server.test_http_sessions import ByName
 
 CALL = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
 
@@ -210,3 +218,81 @@ async def test_the_server_leaves_the_signals_alone() -> None:
     with server.capture_signals():
         pass
     assert not server.should_exit
+
+
+@pytest.mark.parametrize("size", [0, 1, 262_144, 262_145, 1_000_000])
+async def test_a_large_response_is_sent_in_pieces_between_which_others_run(size: int) -> None:
+    sent: list[tuple[int, Message]] = []
+    turns = 0
+
+    async def send(message: Message) -> None:
+        sent.append((turns, message))
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await checkpoint()
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    body = bytes(range(256)) * (size // 256 + 1)
+    body = body[:size]
+    request = HttpRequest({"type": "http", "headers": [], "path": "/mcp"}, receive, send)
+    async with anyio.create_task_group() as group:
+        group.start_soon(count)
+        await request.respond(200, body)
+        group.cancel_scope.cancel()
+    assert b"".join(message.get("body", b"") for _, message in sent) == body
+    assert all(len(message.get("body", b"")) <= 262_144 for _, message in sent)
+    assert [message.get("more_body") for _, message in sent[1:]][-1] is False
+    assert len({turn for turn, _ in sent[1:]}) == len(sent) - 1
+
+
+async def test_the_requests_of_one_key_leave_room_for_those_of_another() -> None:
+    gateway, limits = FakeGateway(), Limits(connections=4)
+    pipeline = RequestPipeline(gateway)
+    app = App(pipeline, authenticator=HttpAuthenticator(ByName()), limits=limits)
+    listen = modern_request("subscriptions/listen", {"notifications": {}})
+    discover = modern_request("server/discover")
+    async with served(app) as url, anyio.create_task_group() as tasks:
+        for count in (1, 2):
+            tasks.start_soon(partial(post, f"{url}/mcp", listen, **{"x-api-key": "ann"}))
+            with anyio.fail_after(5):
+                while len(gateway.heard) < count:
+                    await anyio.lowlevel.checkpoint()
+        refused = await post(f"{url}/mcp", discover, **{"x-api-key": "ann"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        setting = {"code": "limit_reached", "setting": "gateway.limits.connections"}
+        assert refused.json()["error"]["data"] == {**setting, "retryAfter": 1.0}
+        assert (await post(f"{url}/mcp", discover, **{"x-api-key": "bob"})).status_code == 200
+        assert [it.used for it in pipeline.metrics.limits()] == [2, 0]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_stream_that_is_not_read_is_closed_before_much_waits_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = anyio.Event()
+
+    async def send(_: Message) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    async def receive() -> Message:
+        raise AssertionError("It has no body.")
+
+    request = HttpRequest({"headers": []}, receive, send)
+    stream = PushStream(request, most_unread=1000)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.hold)
+        await begun.wait()
+        for _ in range(100):
+            tasks.start_soon(stream.send, b"x" * 100)
+        await anyio.wait_all_tasks_blocked()
+        # The stream is closed at the first event that is too much.
+        assert stream.is_abandoned
+        assert stream.scope.cancel_called
+        assert "unread_bytes" in caplog.text
+        tasks.cancel_scope.cancel()

@@ -61,6 +61,19 @@ def test_what_is_announced_is_found_until_it_is_withdrawn() -> None:
     withdraw(path)
 
 
+def test_every_new_folder_is_private_whatever_the_umask(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(state / "above"))
+    before = os.umask(0)
+    try:
+        path = publish(announcement())
+    finally:
+        os.umask(before)
+    made = [path, *path.parents][: len(path.relative_to(state).parts)]
+    assert [it.stat().st_mode & 0o777 for it in made] == [0o600, 0o700, 0o700, 0o700]
+
+
 def test_what_a_dead_process_left_behind_is_removed() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

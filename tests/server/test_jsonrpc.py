@@ -87,6 +87,22 @@ def test_as_many_values_as_permitted_are_read_and_no_more(value: Any) -> None:
         read_json(encode([value, 1]))
 
 
+@pytest.mark.parametrize(
+    "number", ["1e300", "1E-320", "5.1e+308", "7" * 201, "0." + "0" * 200 + "1"]
+)
+def test_numbers_that_are_slow_to_decode_are_refused(number: str) -> None:
+    body = f'{{"id": 1, "method": "x", "e": [{",".join([number] * 1_001)}]}}'.encode()
+    with pytest.raises(BodyTooLargeError) as caught:
+        read_json(body)
+    assert caught.value.request_id == 1
+
+
+def test_few_of_those_numbers_and_texts_that_look_like_them_are_fine() -> None:
+    text = "1e300 " * 2_000 + '"' + "7" * 300 + "\\"
+    value = [1e300] * 1_000 + [text, 1e-99, 10**199] * 500
+    assert read_json(encode(value)) == value
+
+
 def test_half_a_surrogate_pair_is_written_as_an_escape() -> None:
     assert encode({"a": "\ud800"}) == b'{"a":"\\ud800"}'
 

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pegboard import CallRecord
 from pegboard.errors import ServerNotFoundError
+from pegboard.observe.call_reporter import CallReporter
 from pegboard.server import Metrics
 
 
@@ -43,9 +44,8 @@ async def test_methods_that_nobody_knows_share_a_label() -> None:
 
 async def test_calls_are_counted_by_server_and_never_by_tool() -> None:
     metrics = Metrics()
-    observe = metrics.observer(lambda server: server)
     for tool in ("a", "b"):
-        observe(CallRecord(tool, 0.0, 70.0, "timeout", server="files"))
+        metrics.note_call(CallRecord(tool, 0.0, 70.0, "timeout", server="files"))
     found = await samples(metrics)
     assert found["pegboard_calls_total", (("outcome", "timeout"), ("server", "files"))] == 2
     assert found["pegboard_call_seconds_bucket", (("le", "60.0"), ("server", "files"))] == 0
@@ -58,7 +58,8 @@ async def test_a_call_of_a_server_that_does_not_exist_makes_no_label() -> None:
     def find(server: str) -> None:
         raise ServerNotFoundError(server, known=[])
 
-    metrics.observer(find)(CallRecord("a", 0.0, 1.0, "refused", server="made up"))
+    observe = CallReporter(metrics.note_call).observer(find)
+    observe(CallRecord("a", 0.0, 1.0, "refused", server="made up"))
     found = await samples(metrics)
     assert found["pegboard_calls_total", (("outcome", "refused"), ("server", ""))] == 1
     assert "made up" not in str(found)

@@ -1,14 +1,21 @@
 """Three processes on one PostgreSQL store, behind a balancer that sends each request elsewhere."""
 
 import json
+import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
+import pytest
 
+from pegboard.auth import ApiKeys, KeyGrant
+from pegboard.model.principal import OPERATOR
+from pegboard.storage import open_store
 from tests.server.processes import Served, servers, serving
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request
 from tests.server.test_http_sessions import INITIALIZE, PING
@@ -69,3 +76,47 @@ async def test_three_processes_are_one_gateway(tmp_path: Path, postgres_url: str
         session = {**TAKES_BOTH, "mcp-session-id": opened.headers["mcp-session-id"]}
         statuses = [(await balancer.asks(PING, **session)).status_code for _ in started]
         assert sorted(statuses) == [200, 404, 404]
+
+
+def make_key(url: str, **grant: Any) -> str:
+    """Create a key, as `pegboard keys create` does, and return its secret."""
+    with open_store(url, tenant=OPERATOR) as store, ApiKeys(store) as keys:
+        return keys.create(KeyGrant(scopes=("call",), **grant)).secret
+
+
+@pytest.mark.timeout(120)  # three programs start
+async def test_three_processes_hold_the_limit_of_a_key_together(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    secret = await anyio.to_thread.run_sync(partial(make_key, postgres_url, calls_per_minute=30))
+    clock = {"command": sys.executable, "args": ["-m", "pegboard.cli.demo.clock"]}
+    config = {"mcpServers": {"clock": clock}, "gateway": {"auth": {"keys": True}}}
+    async with AsyncExitStack() as stack:
+        started = [
+            await stack.enter_async_context(
+                serving(tmp_path, "--store", postgres_url, config=config)
+            )
+            for _ in range(3)
+        ]
+        for place in started:
+            await place.hears("For the file of your client")
+        client = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
+        balancer = Balancer(client, started)
+        body = modern_request(
+            "tools/call", {"name": "search_tools", "arguments": {"query": "time"}}
+        )
+        headers = {**modern_headers(body), "authorization": f"Bearer {secret}"}
+
+        began = anyio.current_time()
+        allowed = 0
+        words: list[str] = []
+        # Until each of them knows that the limit is reached, and not only that its portion is used.
+        while len(words) < 3 or any("at once" in it for it in words[-3:]):
+            said = await balancer.asks(body, **headers)
+            if said.status_code == 200:
+                allowed, words = allowed + 1, []
+            else:
+                assert said.status_code == 429
+                words.append(said.json()["error"]["message"])
+        brought = 30 * (anyio.current_time() - began) / 60
+        assert 30 <= allowed <= 30 + brought + 3 * 3

@@ -369,6 +369,46 @@ def test_a_spoiled_line_in_the_middle_of_a_journal_is_refused(path: Path) -> Non
     assert files(path) == ["tools.json", recovered.saved_as.name]
 
 
+@pytest.mark.parametrize("size", [1, 40, 100])
+@pytest.mark.parametrize("filling", [b"\0", b"x"])
+def test_a_journal_whose_header_is_gone_is_damaged_and_can_be_recovered(
+    path: Path, size: int, filling: bytes
+) -> None:
+    with open_store(path) as store:
+        store.save(Tool(name="a"))
+        journal = path.with_name("tools.json.journal")
+        content = journal.read_bytes()
+    path.unlink()
+    spoiled = filling * size + content[size:]
+    journal.write_bytes(spoiled)
+    with pytest.raises(StoreDamagedError) as caught:
+        open_store(path)
+    assert caught.value.url == str(journal)
+    assert caught.value.remedy == f"pegboard store recover --store {path}"
+    assert journal.read_bytes() == spoiled
+    recovered = recover(path)
+    assert recovered.saved_as is not None
+    assert recovered.saved_as.read_bytes() == spoiled
+    assert recovered.lost
+    with open_store(path) as store:
+        store.save(Tool(name="b"))
+        assert "b" in names(store)
+
+
+@pytest.mark.parametrize("size", [1, 8, 30, 100])
+def test_a_journal_whose_first_line_was_never_finished_is_no_damage(path: Path, size: int) -> None:
+    with open_store(path) as store:
+        store.save(Tool(name="a"))
+        journal = path.with_name("tools.json.journal")
+        content = journal.read_bytes()
+    path.unlink()
+    journal.write_bytes(content[:size])
+    with open_store(path) as store:
+        assert names(store) == []
+        store.save(Tool(name="b"))
+        assert names(store) == ["b"]
+
+
 @pytest.mark.parametrize(
     "rest", [b"", b"x", b'{"sum":"', b"\0" * 600, b'{"sum":"00000000","do":[]}']
 )

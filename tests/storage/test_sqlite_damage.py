@@ -521,3 +521,43 @@ def test_any_damage_ends_in_an_error_of_ours_and_in_a_sound_file(
         return
     with open_store(path) as store:
         store.check()
+
+
+def with_log(path: Path) -> Path:
+    """Make a store whose last write is only in the write-ahead log, as after `kill -9`."""
+    store = open_store(path)
+    store.save(Tool(name="in-the-log"))
+    copy = path.with_name("killed.db")
+    shutil.copy(path, copy)
+    shutil.copy(f"{path}-wal", f"{copy}-wal")
+    store.close()
+    return copy
+
+
+def test_a_write_ahead_log_that_is_whole_is_read(tmp_path: Path) -> None:
+    with open_store(with_log(tmp_path / "new.db")) as store:
+        store.check()
+        assert [it.tool.name for it in store.load_all()] == ["in-the-log"]
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 4), (0, 32), (16, 20), (0, 4096)])
+@pytest.mark.parametrize("filling", [b"\0", b"x"])
+def test_a_write_ahead_log_whose_header_is_gone_is_damage_and_can_be_recovered(
+    tmp_path: Path, start: int, end: int, filling: bytes
+) -> None:
+    path = with_log(tmp_path / "new.db")
+    log = path.with_name("killed.db-wal")
+    content = log.read_bytes()
+    spoiled = content[:start] + filling * (end - start) + content[end:]
+    log.write_bytes(spoiled)
+    with pytest.raises(StoreDamagedError) as caught:
+        open_store(path)
+    assert caught.value.remedy == f"pegboard store recover --store {path}"
+    assert log.read_bytes() == spoiled
+    recovered = recover(path)
+    assert recovered.saved_as is not None
+    assert any("write-ahead log" in it for it in recovered.lost)
+    kept_log = recovered.saved_as.with_name(f"{recovered.saved_as.name}-wal")
+    assert kept_log.read_bytes() == spoiled
+    with open_store(path) as store:
+        store.check()

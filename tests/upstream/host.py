@@ -1,4 +1,4 @@
-"""A host process for the tests to kill: `python -m tests.upstream.host MODE MARKER`."""
+"""A host process for the tests to kill: `python -m tests.upstream.host MODE MARKER [shell]`."""
 
 import os
 import signal
@@ -10,7 +10,8 @@ from anyio.from_thread import start_blocking_portal
 
 from pegboard.upstream.stdio.guardian import guardian
 from pegboard.upstream.stdio.process import ServerProcess, spawn
-from tests.upstream.processes import alive, light, shell, until
+from pegboard.upstream.stdio.subreaper import SubreaperProcess, subreaper
+from tests.upstream.processes import alive, daemon, daemons, light, shell, until
 
 HARD_TO_END = {
     "stubborn": "trap '' TERM; while :; do sleep 1; done",
@@ -21,7 +22,10 @@ HARD_TO_END = {
 }
 
 
-def main(mode: str, marker: str) -> None:
+def main(mode: str, marker: str, kind: str = "subreaper") -> None:
+    if kind == "shell":
+        # Without an interpreter the guardian is the shell, as it is without Linux.
+        sys.executable = ""
     # Ignored where the tests are a background job of a shell.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     match mode:
@@ -31,8 +35,22 @@ def main(mode: str, marker: str) -> None:
             anyio.run(lose_guardian, marker)
         case "forked":
             forked(marker)
+        case "daemons":
+            anyio.run(serve_daemons, marker)
         case _:
             raise SystemExit(f"Unknown mode: {mode}")
+
+
+def guardian_pid() -> int | None:
+    return subreaper.pid or guardian.pid
+
+
+async def serve_daemons(marker: str) -> None:
+    async with spawn(daemon(marker, number=8)) as process:
+        await until(lambda: len(daemons(marker)) == 8)
+        assert isinstance(process.launched, SubreaperProcess)
+        say(f"{guardian_pid()} {process.launched.keeper}")
+        await anyio.sleep_forever()
 
 
 async def serve_all(marker: str) -> None:
@@ -56,13 +74,13 @@ async def keep(
 
 async def lose_guardian(marker: str) -> None:
     async with spawn(shell("exec cat", marker=marker)):
-        lost = guardian.pid
+        lost = guardian_pid()
         assert lost is not None
         os.kill(lost, signal.SIGKILL)
         # It dies a moment later; before that the host cannot know.
         await anyio.to_thread.run_sync(os.waitid, os.P_PID, lost, os.WEXITED | os.WNOWAIT)
         async with spawn(shell("exec cat", marker=marker)):
-            assert guardian.pid not in {lost, None}
+            assert guardian_pid() not in {lost, None}
             say("ready")
             await anyio.sleep_forever()
 
@@ -79,15 +97,15 @@ def forked(marker: str) -> None:
             anyio.run(serve_in_child, marker, kept.mark)
             signal.pause()
         portal.call(ended.stop)
-        say(f"parent: {guardian.pid} {ended.describe_exit()}")
+        say(f"parent: {guardian_pid()} {ended.describe_exit()}")
         signal.pause()
 
 
 async def serve_in_child(marker: str, mark_of_parent: str) -> None:
-    assert guardian.pid is None
+    assert guardian_pid() is None
     async with spawn(shell("exec cat", marker=marker)) as process:
         assert process.mark.partition(".")[0] != mark_of_parent.partition(".")[0]
-        pid = guardian.pid
+        pid = guardian_pid()
     say(f"child {os.getpid()}: {pid} {process.describe_exit()}")
 
 

@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
 
+PYTHON = sys.executable
 LIGHT = str(Path(__file__).parent / "servers" / "light_server.py")
 ECHO = str(Path(__file__).parent / "servers" / "echo_server.py")
 # Flags of a task in the kernel of Linux.
@@ -36,11 +37,46 @@ def shell(script: str, *, marker: str = "TEST_MARKER=") -> ServerConfig:
 
 
 def python(script: str, *, marker: str = "TEST_MARKER=") -> ServerConfig:
-    return server(sys.executable, "-c", script, marker=marker)
+    return server(PYTHON, "-c", script, marker=marker)
 
 
 def light(marker: str = "TEST_MARKER=") -> ServerConfig:
-    return server(sys.executable, LIGHT, marker=marker)
+    return server(PYTHON, LIGHT, marker=marker)
+
+
+def daemon(marker: str, *, number: int = 1) -> ServerConfig:
+    """A server that starts daemons: each in its own session, orphaned, with no environment."""
+    script = f"""
+import os, sys
+for _ in range({number}):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for descriptor in (0, 1, 2):
+                os.close(descriptor)
+            os.execve("/bin/sh", ["{marker}", "-c", "while :; do sleep 1000; done"], {{}})
+        os._exit(0)
+    os.wait()
+print("up", file=sys.stderr, flush=True)
+sys.stdin.read()
+"""
+    return python(script)
+
+
+def daemons(marker: str) -> list[int]:
+    """The living processes that call themselves by the marker."""
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _is_called(entry, marker) and not _is_being_killed(entry)
+    ]
+
+
+def _is_called(process: Path, name: str) -> bool:
+    try:
+        return (process / "cmdline").read_bytes().startswith(name.encode() + b"\0")
+    except OSError:
+        return False
 
 
 def alive(marker: str) -> list[int]:

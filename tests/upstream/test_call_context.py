@@ -8,9 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from pegboard import ProtocolError, ToolTimeoutError
+from pegboard import ProtocolError, ServerConfig, ToolTimeoutError
 from pegboard.hub import Hub
 from pegboard.upstream import CallContext, QuestionRefusedError, Questions, context_of_call
+from pegboard.upstream.session.in_flight import CallsInFlight
+from pegboard.upstream.session.request_routing import LARGEST_QUESTION, RequestRouting
 from tests.upstream.board_servers import hub_of, limits, until
 from tests.upstream.talkative import call, lives_in, script, talkative, under_way
 
@@ -163,9 +165,10 @@ async def test_on_a_pipe_one_client_alone_is_asked_whatever_it_gave_up_before() 
 
 async def test_on_a_pipe_a_question_waits_for_those_of_other_clients() -> None:
     cities: dict[str, str] = {}
-    is_home = anyio.Event()
+    is_asked, is_home = anyio.Event(), anyio.Event()
 
     async def later(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        is_asked.set()
         await is_home.wait()
         return {"action": "accept", "content": {"city": "Bergen"}}
 
@@ -179,7 +182,8 @@ async def test_on_a_pipe_a_question_waits_for_those_of_other_clients() -> None:
             cities[client] = json.loads(result.text())["content"]["city"]
 
         group.start_soon(ask, "one", Questions(elicitation=later))
-        await until(lambda: hub.server("talk").connection.in_flight)
+        # Only a question that came while one client called is known to be for that client.
+        await is_asked.wait()
         group.start_soon(ask, "two", lives_in("Oslo"))
         await until(lambda: unclaimed(hub))
         assert cities == {}
@@ -344,3 +348,21 @@ async def test_a_definition_keeps_what_we_have_no_use_for(era: str) -> None:
         assert hub.server("talk").definition("go") == raw
         assert hub.server("talk").definition("stop") == {"name": "stop", "inputSchema": {}}
         assert hub.server("talk").definition("fly") is None
+
+
+@pytest.mark.parametrize("member", ["message", "requestedSchema"])
+def test_questions_with_very_many_words_are_refused_before_they_are_shown(member: str) -> None:
+    config = ServerConfig(name="asks", transport="stdio", command="x")
+    routing = RequestRouting(config, Questions(), CallsInFlight())
+
+    def asking(length: int) -> dict[str, Any]:
+        words = "\u202e" + "a" * length
+        params = {"message": words, "requestedSchema": {"description": words}}
+        asked = {"method": "elicitation/create", "params": {member: params[member]}}
+        return {"resultType": "input_required", "inputRequests": {"a": asked, "b": asked}}
+
+    half = LARGEST_QUESTION // 2
+    shown = routing.shown(asking(half - 100))["inputRequests"]["a"]["params"][member]
+    assert "\\u202e" in str(shown)
+    with pytest.raises(ProtocolError, match="more than 65536 bytes"):
+        routing.shown(asking(half))

@@ -30,6 +30,16 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["key.json"]
 
 
+def test_every_new_folder_of_the_cache_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        FileCatalogCache(tmp_path / "a" / "b").save("key", SOME)
+    finally:
+        os.umask(before)
+    made = (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "key.json")
+    assert [it.stat().st_mode & 0o777 for it in made] == [0o700, 0o700, 0o600]
+
+
 def test_what_nobody_has_used_for_long_is_removed(tmp_path: Path) -> None:
     unused, used, new = (
         catalog_key(msgspec.structs.replace(CONFIG, bearer_token=token)) for token in "abc"

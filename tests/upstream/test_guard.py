@@ -17,18 +17,27 @@ import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pegboard.upstream.stdio.guardian import SCRIPT, Guardian, guardian
-from pegboard.upstream.stdio.process import spawn
-from tests.upstream.processes import alive, new_marker, shell, until, zombies
+from pegboard.upstream.stdio.guardian import SCRIPT, Guardian, WatchedProcess, guardian
+from pegboard.upstream.stdio.process import ServerProcess, spawn
+from pegboard.upstream.stdio.subreaper import Subreaper, SubreaperProcess, subreaper
+from tests.upstream.processes import (
+    alive,
+    daemon,
+    daemons,
+    new_marker,
+    shell,
+    until,
+    zombies,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 @asynccontextmanager
 async def host(
-    mode: str, marker: str, *, path: str | None = None
+    mode: str, marker: str, *, path: str | None = None, kind: str = "subreaper"
 ) -> AsyncGenerator[tuple[anyio.abc.Process, Callable[[], Awaitable[str]]]]:
-    command = [sys.executable, "-m", "tests.upstream.host", mode, marker]
+    command = [sys.executable, "-m", "tests.upstream.host", mode, marker, kind]
     env = {**os.environ, "PATH": path or os.environ["PATH"]}
     async with await anyio.open_process(command, env=env, stderr=None) as process:
         assert process.stdout is not None
@@ -59,10 +68,11 @@ def path_without_setpriv(tmp_path: Path) -> str:
 
 @pytest.mark.timeout(60)
 @pytest.mark.covers("R-EXCEL-24")
-async def test_nothing_is_alive_five_seconds_after_the_host_was_killed():
+@pytest.mark.parametrize("kind", ["subreaper", "shell"])
+async def test_nothing_is_alive_five_seconds_after_the_host_was_killed(kind: str):
     async def kill(number: signal.Signals) -> None:
         marker = new_marker()
-        async with host("all", marker) as (process, next_line):
+        async with host("all", marker, kind=kind) as (process, next_line):
             assert await next_line() == "ready"
             process.send_signal(number)
             await until(lambda: not alive(marker), seconds=5)
@@ -72,30 +82,36 @@ async def test_nothing_is_alive_five_seconds_after_the_host_was_killed():
             tasks.start_soon(kill, number)
 
 
-async def test_the_guardian_alone_ends_everything_where_there_is_no_parent_death_signal(
+async def test_the_shell_alone_ends_everything_where_there_is_no_parent_death_signal(
     path_without_setpriv: str,
 ):
     marker = new_marker()
-    async with host("all", marker, path=path_without_setpriv) as (process, next_line):
+    async with host("all", marker, path=path_without_setpriv, kind="shell") as started:
+        process, next_line = started
         assert await next_line() == "ready"
         process.kill()
         await until(lambda: not alive(marker), seconds=5)
 
 
-async def test_a_guardian_that_was_killed_is_replaced_and_told_of_all_that_lives(
-    path_without_setpriv: str,
+@pytest.mark.parametrize("kind", ["subreaper", "shell"])
+async def test_a_guardian_that_was_killed_is_replaced_and_all_servers_are_still_ended(
+    kind: str, path_without_setpriv: str
 ):
     marker = new_marker()
-    async with host("guardian killed", marker, path=path_without_setpriv) as (process, next_line):
+    path = path_without_setpriv
+    async with host("guardian killed", marker, path=path, kind=kind) as (process, next_line):
         assert await next_line() == "ready"
         await until(lambda: len(alive(marker)) == 2)
         process.kill()
         await until(lambda: not alive(marker), seconds=5)
 
 
-async def test_a_forked_child_neither_holds_the_servers_of_its_parent_nor_shares_its_guardian():
+@pytest.mark.parametrize("kind", ["subreaper", "shell"])
+async def test_a_forked_child_neither_holds_the_servers_of_its_parent_nor_shares_its_guardian(
+    kind: str,
+):
     marker = new_marker()
-    async with host("forked", marker) as (process, next_line):
+    async with host("forked", marker, kind=kind) as (process, next_line):
         said = f"{await next_line()}\n{await next_line()}"
         parent = re.search(r"parent: (\d+) exited with code 0", said)
         child = re.search(r"child (\d+): (\d+) exited with code 0", said)
@@ -112,12 +128,111 @@ async def test_a_forked_child_neither_holds_the_servers_of_its_parent_nor_shares
 
 async def test_the_guardian_goes_with_the_last_server_and_leaves_no_zombie():
     async with spawn(shell("exec cat")):
-        first = guardian.pid
+        first = subreaper.pid
         async with spawn(shell("exec cat")):
-            assert guardian.pid == first
-        assert guardian.pid == first
-    assert guardian.pid is None
+            assert subreaper.pid == first
+        assert subreaper.pid == first
+        assert first is not None
+    assert subreaper.pid is None
     await until(lambda: not zombies())
+
+
+def keeper_of(process: ServerProcess) -> int:
+    assert isinstance(process.launched, SubreaperProcess)
+    return process.launched.keeper
+
+
+@pytest.mark.parametrize(
+    "stopped", [(), ("guardian",), ("keeper",), ("guardian", "keeper")], ids=" and ".join
+)
+async def test_daemons_without_an_environment_die_with_a_killed_host_whatever_was_stopped(
+    stopped: tuple[str, ...],
+):
+    marker = new_marker()
+    async with host("daemons", marker) as (process, next_line):
+        guardian_pid, keeper = map(int, (await next_line()).split())
+        pids: dict[str, int] = {"guardian": guardian_pid, "keeper": keeper}
+        assert len(daemons(marker)) == 8
+        for name in stopped:
+            os.kill(pids[name], signal.SIGSTOP)
+        process.kill()
+        await until(lambda: not daemons(marker))
+
+
+async def test_daemons_without_an_environment_die_with_a_killed_host_after_their_guardian():
+    marker = new_marker()
+    async with host("daemons", marker) as (process, next_line):
+        guardian_pid = int((await next_line()).split()[0])
+        os.kill(guardian_pid, signal.SIGKILL)
+        process.kill()
+        await until(lambda: not daemons(marker))
+
+
+async def test_the_daemons_of_a_server_that_is_stopped_die_and_those_of_another_live_on():
+    kept, stopped = new_marker(), new_marker()
+    async with spawn(daemon(kept)):
+        async with spawn(daemon(stopped)):
+            await until(lambda: len(daemons(kept)) == len(daemons(stopped)) == 1)
+        assert not daemons(stopped)
+        assert len(daemons(kept)) == 1
+    assert not daemons(kept)
+
+
+async def test_the_daemons_of_a_server_that_was_killed_die_with_it():
+    marker = new_marker()
+    async with spawn(daemon(marker)) as process:
+        await until(lambda: len(daemons(marker)) == 1)
+        os.kill(process.pid, signal.SIGKILL)
+        await until(lambda: not daemons(marker))
+    assert process.returncode == -signal.SIGKILL
+
+
+async def test_a_killed_keeper_counts_as_the_end_of_its_server_and_leaves_no_daemon():
+    marker = new_marker()
+    async with spawn(daemon(marker)) as process, spawn(shell("exec cat")) as other:
+        await until(lambda: len(daemons(marker)) == 1)
+        os.kill(keeper_of(process), signal.SIGKILL)
+        with anyio.fail_after(5):
+            await process.exited.wait()
+        await until(lambda: not daemons(marker))
+        assert other.returncode is None
+    assert process.returncode == -signal.SIGKILL
+
+
+async def test_a_server_that_stops_its_keeper_is_ended_all_the_same():
+    marker = new_marker()
+    async with spawn(shell("kill -STOP $PPID; exec cat", marker=marker)):
+        await until(lambda: len(alive(marker)) == 1)
+    assert not alive(marker)
+
+
+async def test_a_stopped_guardian_still_starts_servers():
+    async with spawn(shell("exec cat")):
+        assert subreaper.pid is not None
+        os.kill(subreaper.pid, signal.SIGSTOP)
+        with anyio.fail_after(5):
+            async with spawn(shell("exec cat")) as process:
+                assert process.returncode is None
+
+
+async def test_without_an_interpreter_servers_are_started_and_watched_by_the_shell(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(sys, "executable", "")
+    async with spawn(shell("exec cat")) as process:
+        assert subreaper.pid is None
+        assert guardian.pid is not None
+        assert isinstance(process.launched, WatchedProcess)
+    assert guardian.pid is None
+
+
+async def test_an_interpreter_that_is_none_leaves_the_servers_to_the_shell(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("pegboard.upstream.stdio.launch.subreaper", Subreaper())
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    async with spawn(shell("exec cat")) as process:
+        assert isinstance(process.launched, WatchedProcess)
 
 
 def test_a_forgotten_group_is_spared_when_the_pipe_ends():

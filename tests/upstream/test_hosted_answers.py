@@ -159,13 +159,13 @@ async def test_informational_answers_come_before_the_answer(host: Host, early: b
         assert len(server.calls) == 2
 
 
-async def test_an_encoding_that_was_not_asked_for_is_decoded(host: Host) -> None:
+async def test_an_encoding_that_was_not_asked_for_is_an_error(host: Host) -> None:
     def packed(request: dict[str, Any]) -> bytes:
         body = gzip.compress(result(request))
         return answer("200 OK", body, content_encoding="gzip", **PLAIN)
 
     async with host.hub(saying(packed)) as (hub, server):
-        assert await call(hub) == "done"
+        assert isinstance(await failure(hub), ProtocolError)
         assert "accept-encoding: identity" in server.calls[0].head.lower()
 
 

@@ -7,7 +7,12 @@ import anyio
 import pytest
 
 from pegboard.upstream import CallContext
-from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight
+from pegboard.upstream.session.in_flight import (
+    MOST_ASKED,
+    CallInFlight,
+    CallsInFlight,
+    UnclaimedRequestError,
+)
 from tests.upstream.board_servers import hub_of, script
 
 
@@ -191,6 +196,32 @@ async def test_what_a_server_says_of_a_call_that_was_given_up_reaches_no_other_c
         assert calls.owners() == [call]
 
 
+async def test_a_cancelled_call_that_is_answered_after_all_stands_in_no_ones_way() -> None:
+    calls = CallsInFlight()
+    with anyio.CancelScope() as scope:
+        with CallInFlight(CallContext(client="one"), calls) as cancelled:
+            cancelled.number = 7
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    with CallInFlight(CallContext(client="two"), calls) as call:
+        assert calls.owners() is None
+        calls.answered_late(8)
+        assert calls.owners() is None
+        calls.answered_late(7)
+        assert calls.owners() == [call]
+
+
+async def test_a_client_is_asked_over_its_newest_call_that_still_reaches_it() -> None:
+    calls = CallsInFlight()
+    gone = CallContext(client="one", is_reachable=lambda: False)
+    with (
+        CallInFlight(CallContext(client="one"), calls) as older,
+        CallInFlight(gone, calls) as newest,
+    ):
+        assert await calls.asking_call() is older
+        assert await calls.asking_call(newest) is newest
+
+
 async def test_a_server_may_be_made_to_wait_before_notes_are_left_out() -> None:
     heard: list[object] = []
 
@@ -231,3 +262,54 @@ async def test_progress_that_is_no_number_is_ignored(progress: object) -> None:
         call.note_progress({"progress": 1, "total": 10**400})
         await call.all_told()
     assert told == [1.0]
+
+
+class CountedClient(str):
+    """The key of a client, which counts how often it is looked at."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __hash__(self) -> int:
+        CountedClient.looks += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other)
+
+
+async def test_whose_a_message_may_be_is_told_without_a_look_at_every_call() -> None:
+    calls = CallsInFlight()
+    contexts = [CallContext(client=CountedClient(f"client {it % 2}")) for it in range(600)]
+    running = [CallInFlight(it, calls) for it in contexts]
+    for it in running:
+        calls.add(it)
+
+    async def ask() -> None:
+        with pytest.raises(UnclaimedRequestError):
+            await calls.asking_call()
+
+    async with anyio.create_task_group() as group:
+        for _ in range(100):
+            group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        CountedClient.looks = 0
+        for it in running[:100]:
+            calls.discard(it, answered=True)
+        # Each of the waiting questions is told of each answer: 10,000 times.
+        assert CountedClient.looks < 10 * 10_000
+        calls.discard(running[-1], answered=False)
+
+
+async def test_of_many_calls_that_want_no_log_only_the_newest_are_asked() -> None:
+    heard: list[object] = []
+    wanting = CallContext(on_log=lambda params: heard.append(params["data"]), client="one")
+    calls = CallsInFlight()
+    with CallInFlight(wanting, calls):
+        deaf = [CallInFlight(CallContext(client="one"), calls) for _ in range(MOST_ASKED)]
+        for it in deaf[1:]:
+            calls.add(it)
+        await logged(calls, {"level": "info", "data": "heard"})
+        calls.add(deaf[0])
+        assert calls.note_log({"level": "info", "data": "not heard"}) is None
+    assert heard == ["heard"]

@@ -107,6 +107,24 @@ async def test_the_least_recently_used_idle_connection_makes_room(
         assert set(connections(hub)) <= {"one", "three", "four"}
 
 
+async def test_the_clients_of_one_caller_do_not_take_the_place_of_anothers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_connections, "MOST_CLIENTS", 4)
+    async with talkative("memory", "legacy", sharing="per_client") as (hub, server):
+        await call(hub, "pid", client="victim", caller="bob")
+        for number in range(8):
+            await call(hub, "pid", client=f"ann-{number}", caller="ann")
+        assert list(connections(hub)) == ["victim", "ann-5", "ann-6", "ann-7"]
+        # Also not if all clients of the one are busy: then it is refused, before all are.
+        busy = [partial(call, hub, "wait", client=f"ann-{it}", caller="ann") for it in (5, 6, 7)]
+        async with under_way(server, *busy):
+            with pytest.raises(ServerUnavailableError):
+                await call(hub, "pid", client="ann-8", caller="ann")
+            assert "victim" in connections(hub)
+            await call(hub, "pid", client="victim", caller="bob")
+
+
 async def test_only_what_its_client_can_answer_is_offered_over_a_connection_of_its_own() -> None:
     async with talkative("memory", "legacy", sharing="per_client") as (hub, _):
         await call(hub, "pid", client="one", capabilities={"elicitation": {}})

@@ -190,12 +190,24 @@ async def test_an_answer_may_end_with_its_connection() -> None:
         assert [await call(hub), await call(hub)] == ["done", "done"]
 
 
-async def test_an_answer_that_is_packed_unasked_is_unpacked() -> None:
+@pytest.mark.parametrize("kind", [PLAIN, STREAM])
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "br", "gzip, gzip"])
+async def test_an_answer_that_is_compressed_unasked_is_refused_unread(
+    coding: str, kind: dict[str, str]
+) -> None:
     def packed(request: dict[str, Any]) -> bytes:
         body = gzip.compress(result(request))
-        return answer("200 OK", body, content_encoding="gzip", **PLAIN)
+        return answer("200 OK", body, content_encoding=coding, **kind)
 
-    async with scripted(saying(packed)) as (hub, _):
+    async with scripted(saying(packed)) as (hub, server):
+        with pytest.raises(ProtocolError, match=r"compressed its response .* not asked for"):
+            await call(hub)
+        assert b"accept-encoding: identity" in server.calls[0][0].lower()
+
+
+async def test_an_answer_that_names_no_compression_is_read() -> None:
+    plain = saying(lambda it: answer("200 OK", result(it), content_encoding="identity", **PLAIN))
+    async with scripted(plain) as (hub, _):
         assert await call(hub) == "done"
 
 

@@ -14,6 +14,7 @@ from pegboard.auth.network_exposure import check_binding
 from pegboard.auth.oauth import challenge, metadata_path, resource_metadata, scope_challenge
 from pegboard.auth.rate_limits import CallLimits
 from pegboard.auth.settings import AuthSettings, TokenIssuer, load_auth_settings
+from pegboard.auth.shared_limits import SharedLimits
 
 __all__ = [
     "AnonymousAuthenticator",
@@ -26,6 +27,7 @@ __all__ = [
     "CredentialVerifier",
     "IssuedKey",
     "KeyGrant",
+    "SharedLimits",
     "TokenIssuer",
     "challenge",
     "check_binding",

@@ -129,7 +129,7 @@ def _read(
     found = locate_config(source, environ=environ)
     if found.path is None:
         return None, {}
-    return str(found.path), read_jsonc(found.path).root.value
+    return str(found.path), read_jsonc(found.path).value
 
 
 def _variables(environ: Mapping[str, str], path: str | None) -> Variables:

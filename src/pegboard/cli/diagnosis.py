@@ -2,6 +2,8 @@
 
 import logging
 import os
+import re
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -9,14 +11,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
+from msgspec.structs import replace
 
 from pegboard.cli.exit_codes import INTERRUPTED
 from pegboard.cli.files.served_file import file_claimed
 from pegboard.cli.terminal.output import error_console, warn
 from pegboard.cli.terminal.plain_text import counted, one_line
 from pegboard.config import load_servers
-from pegboard.doctor import ProbeLimits, Report, diagnose
+from pegboard.doctor import Finding, ProbeLimits, Report, diagnose
 from pegboard.errors import PegboardError
 from pegboard.storage import default_url, open_store
 from pegboard.upstream import StoreCatalogCache
@@ -73,6 +75,10 @@ def _table(seen: "dict[str, Checkup]") -> "Table":
     return table
 
 
+# What follows `--` is a command of the server's.
+_COMMAND = re.compile(
+    r"`(pegboard (?:doctor|enable|disable|remove|import|add|config check)\b[^`]*?)((?: -- [^`]*)?)`"
+)
 _NOWHERE = logging.NullHandler()
 """Swallows the log: the report says the same, in better words."""
 
@@ -113,7 +119,20 @@ def diagnosed(
         _leave_at_once()
         raise
     _cache(report, store or default_url())
-    return report
+    return report if config is None else _with_option(report, f" --config {shlex.quote(config)}")
+
+
+def _with_option(report: Report, option: str) -> Report:
+    """Return the report, in which the commands of the remedies read the same file."""
+
+    def named(finding: Finding) -> Finding:
+        return replace(finding, remedy=_COMMAND.sub(rf"`\1{_escaped(option)}\2`", finding.remedy))
+
+    return replace(report, findings=tuple(map(named, report.findings)))
+
+
+def _escaped(replacement: str) -> str:
+    return replacement.replace("\\", r"\\")
 
 
 def _cache(report: Report, url: str) -> None:
@@ -126,7 +145,7 @@ def _cache(report: Report, url: str) -> None:
         before = catalog_cache.load(report.learned)
         for key, it in report.learned.items():
             names = before[key].names if key in before else it.names
-            catalog_cache.save(key, msgspec.structs.replace(it, names=names))
+            catalog_cache.save(key, replace(it, names=names))
         servers = load_servers(report.config).servers
         FailedStarts(store).note([it for it in servers if catalog_key(it) in report.learned], {})
 

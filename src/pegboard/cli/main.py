@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from pegboard.cli.entry.command_table import CHANGING, COMMANDS, front_page
+from pegboard.cli.entry.command_table import CHANGING, COMMANDS, front_page, short_page
 from pegboard.cli.exit_codes import DONE, FAILED, INTERRUPTED, MISUSED
 from pegboard.cli.terminal.broken_pipe import fill_gaps, lost_output
 
@@ -73,8 +73,8 @@ def _run(given: list[str]) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     if not given or given[0] in ("--help", "-h"):
-        stream = sys.stdout if given else sys.stderr
-        stream.write(front_page(bold=stream.isatty() and os.environ.get("TERM") != "dumb"))
+        stream, page = (sys.stdout, front_page) if given else (sys.stderr, short_page)
+        stream.write(page(bold=stream.isatty() and os.environ.get("TERM") != "dumb"))
         return DONE if given else MISUSED
     if given[0] in ("--version", "-V"):
         from pegboard.version import installed_version  # noqa: PLC0415 - only to say it
@@ -97,7 +97,8 @@ def _run(given: list[str]) -> int:
 
 
 def _typed(given: list[str], needed: Iterable[str]) -> int:
-    if not given or given[0] not in CHANGING or {"--help", "-h"} & {*given}:
+    ours = given[: given.index("--")] if "--" in given else given
+    if not ours or ours[0] not in CHANGING or {"--help", "-h", "--dry-run"} & {*ours}:
         return _commanded(given, needed)
     from pegboard.cli.entry.command_lock import in_turn  # noqa: PLC0415 - most commands change nothing
 

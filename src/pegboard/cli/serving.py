@@ -5,15 +5,18 @@ import logging
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from pegboard.auth import ApiKeys, AuthSettings, load_auth_settings
+from pegboard.cli.activity import activity_on
 from pegboard.cli.demo import demo_config
 from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.entry.signals import hear_signals_as_usual
@@ -22,10 +25,14 @@ from pegboard.cli.files.served_file import claim_file
 from pegboard.cli.terminal.output import warn
 from pegboard.cli.terminal.plain_text import counted
 from pegboard.config import load_servers
+from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError
+from pegboard.errors.servers import without_name
 from pegboard.model.principal import OPERATOR
+from pegboard.observe.server_log import default_log_folder
 from pegboard.server import ServeOptions, Serving, claim_stdio, run_http, run_stdio
 from pegboard.server.process.instance_discovery import running_instances
+from pegboard.server.process.loop_watchdog import WatchedEventLoop
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import check_url, without_password
 
@@ -49,6 +56,7 @@ class ServeChoices(msgspec.Struct, frozen=True, kw_only=True):
     allow_origin: tuple[str, ...] = ()
     drain: float = 30.0
     notice: float = 0.0
+    activity: bool | None = None
     verbose: bool = False
 
 
@@ -104,11 +112,21 @@ def _say(record: logging.LogRecord, words: str) -> None:
     record.msg, record.args = f"{message} [{words}]", ()
 
 
+def _leave_server_events_to_the_activity() -> None:
+    """Keep the log from saying what a line of the activity says."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: not str(record.msg).startswith(_SERVER_EVENTS))
+
+
+_SERVER_EVENTS = ("connect_failed:", "server_lost:")
 _NO_SERVERS = (
     "  No server is configured. `pegboard import` imports those of your MCP clients,",
     "  `pegboard add` adds one, and `pegboard serve --demo` serves four demo servers.",
 )
 _NONE_USABLE = "  No server of the configuration can be used:"
+_EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - it is not bound here
+_NOT_SERVED = ("starting", "down", "tripped", "closed", "disabled", "unusable")
+"""The states of servers that cannot be used now, in the order in which they are told."""
 _NOWHERE = "none: everything is lost at shutdown"
 _FOR_EVERY_CLIENT = "for every client"
 _FOR_THE_OWNER = "only over stdio; `--allow-register` lets every client register tools"
@@ -137,12 +155,17 @@ def run(options: ServeChoices) -> int:
     tell = partial(_tell, options, serve, auth)
     if sys.stderr.isatty() and not options.stdio:
         _say_that_it_starts(serve)
+    watched = {"loop_factory": WatchedEventLoop}
+    activity = activity_on(sys.stderr, wanted=options.activity, is_quiet_here=options.stdio)
+    if activity is not None:
+        serve = replace(serve, activity=activity)
+        _leave_server_events_to_the_activity()
     try:
         if options.stdio:
             with claim_stdio() as descriptors:
-                anyio.run(run_stdio, serve, descriptors, tell)
+                anyio.run(run_stdio, serve, descriptors, tell, backend_options=watched)
         else:
-            anyio.run(run_http, serve, tell)
+            anyio.run(run_http, serve, tell, backend_options=watched)
     except KeyboardInterrupt:  # before the signal handlers are set, or after
         return INTERRUPTED
     except ConfigError as error:
@@ -151,13 +174,19 @@ def run(options: ServeChoices) -> int:
         if running is None:
             raise
         raise ConfigError(f"{error.problem} {running}") from error
+    finally:
+        if activity is not None:
+            activity.close()
     return 0
 
 
 def _say_that_it_starts(serve: ServeOptions) -> None:
-    number = sum(it.enabled for it in load_servers(serve.config).servers)
+    loaded = load_servers(serve.config)
+    number = sum(it.enabled for it in loaded.servers)
+    configured = len(loaded.servers) + len(unusable_entries(loaded))
     if number:
-        warn(f"Starting {counted(number, 'server')}…")
+        some = "" if number == configured else f"{number:,} of "
+        warn(f"Starting {some}{counted(configured, 'server')}…")
 
 
 def _already_there(options: ServeChoices) -> str | None:
@@ -176,6 +205,7 @@ def _options_of(options: ServeChoices) -> ServeOptions:
         config=demo_config() if options.demo else options.config,
         storage=storage,
         audit_file=options.audit,
+        log_folder=str(default_log_folder()),
         host=options.host,
         port=options.port,
         surface=options.surface,
@@ -203,18 +233,22 @@ def _about_servers(options: ServeChoices, serving: Serving) -> Iterator[str]:
     definitions = sum(registry.is_definition(tool.name) for tool in registry.tools())
     tools = counted(len(registry) - definitions, "tool")
     besides = f", and {counted(definitions, 'registered definition')}" if definitions else ""
-    absent = sum(it.state == "down" for it in servers.values())
-    late = len(serving.hub.starting)
-    told = [f"{absent} down, see above"] if absent else []
-    told += [f"{late} still starting"] if late else []
-    notes = f" ({'; '.join(told)})" if told else ""
+    states = Counter(it.state.value for it in servers.values())
+    entries = unusable_entries(serving.hub.loaded)
+    unusable = {name: it for name, it in entries.items() if name not in servers}
+    states["unusable"] = len(unusable)
+    others = [f"{states[it]:,} {it}" for it in _NOT_SERVED if states[it]]
+    notes = f" ({', '.join(others)})" if others else ""
     where = f" --config {shlex.quote(options.config)}" if options.config else ""
-    yield f"Pegboard serves {tools} of {counted(len(servers), 'server')}{notes}{besides}."
+    served = states.total() - sum(states[it] for it in _NOT_SERVED)
+    yield f"Pegboard serves {tools} of {counted(served, 'server')}{notes}{besides}."
     for name, it in servers.items():
         why = f"; `pegboard doctor {name}{where}` says why" if it.state == "down" else ""
         yield f"  {name:<16} {it.state}, {counted(it.tool_count, 'tool')}{why}"
     if not servers:
         yield from _why_none(serving)
+    for name, reason in unusable.items():
+        yield f"  {name:<16} unusable: {without_name(name, reason)}"
 
 
 def _why_none(serving: Serving) -> Iterator[str]:
@@ -225,7 +259,8 @@ def _why_none(serving: Serving) -> Iterator[str]:
         return
     yield _NONE_USABLE
     for it in faults:
-        yield f"    {it.message}"
+        if it.server is None:
+            yield f"    {it.message}"
 
 
 def _about_places(serve: ServeOptions, auth: AuthSettings, serving: Serving) -> Iterator[str]:
@@ -240,6 +275,7 @@ def _about_places(serve: ServeOptions, auth: AuthSettings, serving: Serving) -> 
 def _about_address(
     options: ServeChoices, serve: ServeOptions, auth: AuthSettings, address: str
 ) -> Iterator[str]:
+    bound, address = address, _address_to_connect_to(address)
     face = "a few tools that find the others" if options.surface == "search" else "all tools"
     yield f"  {address}/mcp        {face}; also /mcp-full, /mcp-search and /mcp/<server>"
     yield f"  {address}/sse        the same for older clients"
@@ -255,8 +291,20 @@ def _about_address(
     if not auth.required:
         allowed = auth.allow_register or options.allow_register
         yield f"  {'register_tool':<16} {_FOR_EVERY_CLIENT if allowed else _FOR_THE_OWNER}"
+    if address != bound:
+        host = urlsplit(address).hostname
+        yield f"Other machines use a name or an address of this machine in place of {host}."
     servers = {"mcpServers": {"pegboard": entry}}
     yield f"For the file of your client: {json.dumps(servers)}"
+
+
+def _address_to_connect_to(address: str) -> str:
+    """Return an address that clients can use: one that stands for all interfaces is none."""
+    parts = urlsplit(address)
+    if parts.hostname not in _EVERY_INTERFACE:
+        return address
+    # An address of this machine: which of its names others use is unknown here.
+    return urlunsplit(parts._replace(netloc=f"{_EVERY_INTERFACE[parts.hostname]}:{parts.port}"))
 
 
 def _has_keys(storage: str | None) -> bool:

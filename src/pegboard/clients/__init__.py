@@ -5,8 +5,10 @@ from pegboard.clients.connection import (
     Connected,
     Disconnected,
     connect,
+    connected_file,
     disconnect,
     has_other_entry,
+    own_servers,
     served_by_us,
     taken_out_of,
 )
@@ -19,7 +21,15 @@ from pegboard.clients.found_servers import (
     is_exposed,
     servers_in,
 )
-from pegboard.clients.import_plan import OnConflict, PlannedServer, Status, plan_import
+from pegboard.clients.identity import differing_fields
+from pegboard.clients.import_plan import (
+    OnConflict,
+    PlannedServer,
+    Status,
+    plan_import,
+    read_found,
+)
+from pegboard.clients.import_record import Imported, ImportRecord
 from pegboard.clients.known_clients import CLIENTS, ClientApp, Machine, client_named
 from pegboard.clients.take_over import (
     Answers,
@@ -39,6 +49,8 @@ __all__ = [
     "Connected",
     "Disconnected",
     "FoundServer",
+    "ImportRecord",
+    "Imported",
     "Machine",
     "OnConflict",
     "PlannedServer",
@@ -47,13 +59,17 @@ __all__ = [
     "answer_questions",
     "client_named",
     "connect",
+    "connected_file",
+    "differing_fields",
     "disconnect",
     "exposed_files",
     "files_of_clients",
     "has_other_entry",
     "is_exposed",
     "open_questions",
+    "own_servers",
     "plan_import",
+    "read_found",
     "served_by_us",
     "servers_in",
     "take_over",

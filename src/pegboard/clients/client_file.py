@@ -38,7 +38,7 @@ def content_of(path: Path, text: str) -> dict[str, Any]:
         return {}
     if is_toml(path):
         return _toml(path, text).unwrap()
-    value: object = parse_jsonc(text, path=str(path)).root.value
+    value: object = parse_jsonc(text, path=str(path)).value
     if not isinstance(value, dict):
         raise ConfigError("The file must contain an object.", path=str(path))
     return cast("dict[str, Any]", value)

@@ -12,11 +12,17 @@ import msgspec
 from platformdirs import user_state_path
 
 from pegboard.clients.client_file import entries_of, text_of, with_entries, without_entries
-from pegboard.clients.found_servers import ClientFile, FoundServer, servers_in
 from pegboard.clients.identity import KnownServers, identity_of
 from pegboard.clients.import_plan import read_found
+from pegboard.clients.import_record import ImportRecord
 from pegboard.clients.known_clients import ClientApp, Machine
 from pegboard.clients.our_entry import is_pegboard
+from pegboard.clients.own_entries import (
+    found_by_label,
+    own_entries,
+    with_own_entries,
+    without_own_entries,
+)
 from pegboard.config.atomic_write import read_file, remove_leftovers, sync_folder, write_file
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
@@ -28,8 +34,10 @@ __all__ = [
     "Record",
     "Records",
     "connect",
+    "connected_file",
     "disconnect",
     "has_other_entry",
+    "own_servers",
     "remove",
     "served_by_us",
     "taken_out_of",
@@ -179,31 +187,59 @@ class Disconnected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def served_by_us(
-    client: ClientApp, machine: Machine, servers: Iterable[ServerConfig]
+    client: ClientApp,
+    machine: Machine,
+    servers: Iterable[ServerConfig],
+    *,
+    imported: ImportRecord | None = None,
 ) -> tuple[str, ...]:
     """Return the names of a client's servers that Pegboard already serves.
 
+    The server of a project of Claude Code is called ``name (project /its/folder)``.
     They include those that `connect` removed before, because it starts from the original file.
+    With the record of imports, they also include those that were edited after their import.
 
     Raises:
         ConfigError: when the client's file cannot be read.
     """
     path = client.file(machine)
-    ours = KnownServers({it.name: identity_of(it) for it in servers if it.enabled})
+    served = {it.name: it for it in servers if it.enabled}
+    ours = KnownServers({name: identity_of(it) for name, it in served.items()})
+    theirs = _own_servers(client, machine)
+
+    def is_served(label: str) -> bool:
+        name, config = theirs[label]
+        if isinstance(config, str):
+            return False
+        if ours.names_of(identity_of(config)):
+            return True
+        return imported is not None and bool(imported.name_of(path, name, config, served))
+
+    return tuple(filter(is_served, theirs))
+
+
+def own_servers(client: ClientApp, machine: Machine) -> dict[str, bool]:
+    """Return the names of a client's servers, and whether each is valid; Pegboard is left out.
+
+    They have the names that `served_by_us` gives them, and are those of the original file, too.
+
+    Raises:
+        ConfigError: when the client's file cannot be read.
+    """
+    theirs = _own_servers(client, machine)
+    return {label: not isinstance(config, str) for label, (_, config) in theirs.items()}
+
+
+def _own_servers(client: ClientApp, machine: Machine) -> dict[str, tuple[str, ServerConfig | str]]:
+    """Return each server's name and configuration, or its problem, by label."""
+    path = client.file(machine)
     text = text_of(path, _undone(client, path, read_file(path), Records(client).read()).content)
-    there = entries_of(path, text, client.section)
-    configs = {
-        name: read_found(it)
-        for name, it in _found(client, path, text).items()
-        if name in there and not is_pegboard(name, it.entry)
+    found = found_by_label(client, path, text)
+    return {
+        label: (it.name, read_found(found[label]))
+        for label, it in own_entries(client, path, text).items()
+        if label in found and it.name != OUR_NAME and not is_pegboard(it.name, found[label].entry)
     }
-    return tuple(
-        name
-        for name in there
-        if name != OUR_NAME
-        and isinstance(config := configs.get(name), ServerConfig)
-        and ours.names_of(identity_of(config))
-    )
 
 
 def taken_out_of(client: ClientApp, machine: Machine) -> tuple[str, ...]:
@@ -218,7 +254,7 @@ def taken_out_of(client: ClientApp, machine: Machine) -> tuple[str, ...]:
     now = read_file(path)
     if record is None or record.path != str(path) or now is None:
         return ()
-    there = entries_of(path, text_of(path, now), client.section)
+    there = own_entries(client, path, text_of(path, now))
     return tuple(name for name in record.taken_out if name not in there)
 
 
@@ -232,6 +268,23 @@ def has_other_entry(client: ClientApp, machine: Machine) -> bool:
     text = text_of(path, read_file(path))
     there = OUR_NAME in entries_of(path, text, client.section)
     return there and not _is_ours(client, path, text, Records(client).read())
+
+
+def connected_file(client: ClientApp, machine: Machine) -> Path | None:
+    """Return the file of a client that `disconnect` would change; ``None`` if there is none."""
+    path = client.file(machine)
+    try:
+        record = Records(client).read()
+    except ConfigError:
+        # `disconnect` says what is wrong with the record.
+        return path
+    if record is not None:
+        return Path(record.path)
+    try:
+        return path if _is_ours(client, path, text_of(path, read_file(path)), None) else None
+    except ConfigError:
+        # A file without an entry of ours may be as broken as it likes.
+        return None
 
 
 def connect(
@@ -259,7 +312,8 @@ def connect(
     before = now if record is None else _undone(client, path, now, record).content
     taken_out = tuple(take_out)
     text = text_of(path, before)
-    text = without_entries(path, text, client.section, taken_out)
+    there = own_entries(client, path, text)
+    text = without_own_entries(path, text, [there[it] for it in taken_out if it in there])
     text = with_entries(path, text, client.section, {OUR_NAME: entry})
     written = text.encode()
     # The backup comes first: wherever the command is interrupted then, nothing is lost.
@@ -359,11 +413,11 @@ def _undone(client: ClientApp, path: Path, now: bytes | None, record: Record | N
     text = text_of(path, now)
     if _is_ours(client, path, text, record):
         text = without_entries(path, text, client.section, [OUR_NAME])
-    there = entries_of(path, text, client.section)
-    old = {} if record is None else entries_of(path, text_of(path, backup), client.section)
+    there = own_entries(client, path, text)
+    old = {} if record is None else own_entries(client, path, text_of(path, backup))
     missing = () if record is None else (*record.taken_out, OUR_NAME)
     put_back = tuple(name for name in missing if name in old and name not in there)
-    text = with_entries(path, text, client.section, {name: old[name] for name in put_back})
+    text = with_own_entries(path, text, [old[name] for name in put_back])
     return _Undone(text.encode(), put_back)
 
 
@@ -379,7 +433,7 @@ def _is_ours(client: ClientApp, path: Path, text: str, record: Record | None) ->
     entry = entries_of(path, text, client.section).get(OUR_NAME)
     if entry is None:
         return False
-    found = _found(client, path, text).get(OUR_NAME)
+    found = found_by_label(client, path, text).get(OUR_NAME)
     is_written_by_us = record is not None and _leads_alike(entry, record.entry)
     return is_written_by_us or (found is not None and is_pegboard(OUR_NAME, found.entry))
 
@@ -396,12 +450,6 @@ def _has_our_name(client: ClientApp, path: Path, content: bytes | None) -> bool:
     if content is None:
         return False
     return OUR_NAME in entries_of(path, text_of(path, content), client.section)
-
-
-def _found(client: ClientApp, path: Path, text: str) -> Mapping[str, FoundServer]:
-    # Of two with the same name, the first one is in the client's own section.
-    file = ClientFile(path=path, client=client.name)
-    return {it.name: it for it in reversed(servers_in(file, text))}
 
 
 def _missing_folders(path: Path) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import msgspec
 
+from pegboard.clients.client_dialects import in_usual_fields
 from pegboard.clients.client_file import content_of, is_toml, text_of
 from pegboard.clients.known_clients import CLIENTS, ClientApp, Machine, is_file, is_folder
-from pegboard.clients.our_entry import codex_entry, map_texts, our_entry
+from pegboard.clients.our_entry import map_texts, our_entry
 from pegboard.config.atomic_write import read_file
-from pegboard.config.files.dialects import find_entries
+from pegboard.config.files.dialects import SECTIONS, find_entries
 from pegboard.config.problems import value_at
 from pegboard.config.secrets.plain_secrets import plain_secrets
 from pegboard.errors import ConfigError
@@ -84,9 +85,6 @@ def answer_inputs(entry: Mapping[str, Any], answers: Mapping[str, str]) -> dict[
     return cast("dict[str, Any]", map_texts(entry, lambda it: _INPUT.sub(replaced, it)))
 
 
-_BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
-
-
 class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file with servers, and the client that it belongs to."""
 
@@ -108,6 +106,8 @@ class FoundServer(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no entry."""
     inputs: tuple[AskedInput, ...] = ()
     """The inputs that the whole file declares."""
+    project: Path | None = None
+    """The folder of the project that the server belongs to."""
 
     def __repr__(self) -> str:
         # The entry may contain secrets.
@@ -152,6 +152,7 @@ def servers_in(file: ClientFile, text: str | None = None) -> list[FoundServer]:
             entry=_understood(raw, file, folder),
             problem=_why_not(raw, folder),
             inputs=inputs,
+            project=folder,
         )
         for name, raw, folder in _raw_entries(file, content)
     ]
@@ -168,10 +169,10 @@ def _with_settings(client: ClientApp, machine: Machine) -> list[Path]:
 def _raw_entries(
     file: ClientFile, content: dict[str, Any]
 ) -> Iterator[tuple[str, object, Path | None]]:
-    if is_toml(file.path):
-        for name, entry in _object(content.get("mcp_servers")).items():
-            members = _object(cast("object", entry))
-            yield name, codex_entry(members) if members else entry, file.project
+    client = CLIENTS.get(_dialect_of(file))
+    if client is not None and client.section not in SECTIONS:
+        for name, entry in _object(value_at(content, client.section)).items():
+            yield name, entry, file.project
         return
     found = find_entries(content)
     if found.has_section:
@@ -185,8 +186,14 @@ def _raw_entries(
             yield name, _off(entry) if is_off else entry, Path(folder)
 
 
+def _dialect_of(file: ClientFile) -> str:
+    # Only Codex has TOML, whatever such a file is called.
+    return "codex" if is_toml(file.path) else file.client
+
+
 def _switched(file: ClientFile, content: dict[str, Any], name: str, entry: object) -> object:
-    excluded = value_at(content, ("mcp", "excluded")) if file.client == "gemini" else None
+    has_list = file.client in ("gemini", "qwen")
+    excluded = value_at(content, ("mcp", "excluded")) if has_list else None
     return _off(entry) if isinstance(excluded, list) and name in excluded else entry
 
 
@@ -209,20 +216,8 @@ def _why_not(raw: object, project: Path | None) -> str | None:
 def _understood(raw: object, file: ClientFile, project: Path | None) -> dict[str, Any] | None:
     if _why_not(raw, project) is not None:
         return None
-    entry = cast("Mapping[str, Any]", raw)
-    if file.client == "gemini":
-        entry = _of_gemini(entry)
+    entry = in_usual_fields(_dialect_of(file), cast("Mapping[str, Any]", raw))
     return our_entry(entry, folder=file.path.parent, project=project)
-
-
-def _of_gemini(entry: Mapping[str, Any]) -> dict[str, Any]:
-    with_braces = map_texts(entry, lambda it: _BARE_VARIABLE.sub(r"${\1}", it))
-    found = cast("dict[str, Any]", with_braces)
-    if "url" in found and "httpUrl" not in found and "type" not in found:
-        found["type"] = "sse"
-    if isinstance(found.get("timeout"), int | float):
-        found["timeouts"] = {"call": found.pop("timeout") / 1000}
-    return found
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from typing import cast
 
 from pegboard.config.servers import ServerConfig
 
-__all__ = ["Identity", "KnownServers", "identity_of", "is_same"]
+__all__ = ["Identity", "KnownServers", "differing_fields", "identity_of", "is_same"]
 
 Identity = tuple[str, ...]
 """The transport, the address or command line, and the variables or headers."""
@@ -13,6 +14,7 @@ Identity = tuple[str, ...]
 _FETCHING = frozenset({"bunx", "docker", "npx", "podman", "uvx"})
 """These programs run a downloaded package, which is the same in every folder."""
 _RELATIVE = ("./", "../", ".\\", "..\\")
+_NOT_OF_AN_ENTRY = frozenset({"enabled", "name", "naming", "secrets", "server", "shared_env"})
 _INPUT = re.compile(r"\$\{input:[^{}]*\}")
 
 
@@ -36,6 +38,22 @@ def is_same(identity: Identity, other: Identity) -> bool:
     """Tell whether two identities are one server; any text matches an ``${input:ID}``."""
     patterns = (_INPUT.split(it) for it in identity)
     return len(identity) == len(other) and all(map(_fits, patterns, other))
+
+
+def differing_fields(one: ServerConfig, other: ServerConfig) -> list[str]:
+    """Return the fields in which two servers differ, such as ``cwd`` and ``env.TOKEN``."""
+    found: list[str] = []
+    for field in ServerConfig.__struct_fields__:
+        if field in _NOT_OF_AN_ENTRY:
+            continue
+        ours, theirs = getattr(one, field), getattr(other, field)
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            pairs = cast("list[Mapping[str, str]]", [ours, theirs])
+            names = dict.fromkeys(it for some in pairs for it in some)
+            found += [f"{field}.{it}" for it in names if pairs[0].get(it) != pairs[1].get(it)]
+        elif ours != theirs:
+            found.append("type" if field == "transport" else field)
+    return found
 
 
 class KnownServers:

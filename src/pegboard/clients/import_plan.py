@@ -1,7 +1,7 @@
 """Plan an import of servers: which are new, which are duplicates, and which names conflict."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -9,6 +9,7 @@ import msgspec
 
 from pegboard.clients.found_servers import AskedInput, FoundServer, inputs_used
 from pegboard.clients.identity import Identity, KnownServers, identity_of, is_same
+from pegboard.clients.import_record import ImportRecord
 from pegboard.clients.our_entry import is_pegboard
 from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
 from pegboard.config.files.mcp_json import LoadedConfig
@@ -35,6 +36,8 @@ class PlannedServer(msgspec.Struct, frozen=True, kw_only=True):
     writes_as: str | None = None
     """Its name in our file; ``None`` when it is not written."""
     same_as: str | None = None
+    is_edited: bool = False
+    """Whether it was imported as that server, and one of the two was edited since."""
     is_enabled: bool = True
     transport: str = ""
     target: str = ""
@@ -51,7 +54,11 @@ class PlannedServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_import(
-    found: Iterable[FoundServer], present: LoadedConfig, *, on_conflict: OnConflict = "skip"
+    found: Iterable[FoundServer],
+    present: LoadedConfig,
+    *,
+    on_conflict: OnConflict | Sequence[OnConflict] = "skip",
+    imported: ImportRecord | None = None,
 ) -> list[PlannedServer]:
     """Decide what to do with each server, in the given order; the first of two duplicates is kept.
 
@@ -62,12 +69,18 @@ def plan_import(
     Args:
         found: the servers of clients.
         present: our own file, read with ``undefined="keep"``.
-        on_conflict: what to do with a server whose name another server has.
+        on_conflict: what to do with a server whose name another server has; a list has a choice
+            for each server.
+        imported: knows which servers were imported before.
     """
     read = [_read(it) for it in found]
-    replaced = _replaced(read, present) if on_conflict == "replace" else {}
-    draft = _Plan(present, replaced)
-    return [draft.place(it, on_conflict) for it in read]
+    same: list[OnConflict] = [on_conflict] * len(read) if isinstance(on_conflict, str) else []
+    choices = same if isinstance(on_conflict, str) else on_conflict
+    chosen = list(zip(read, choices, strict=True))
+    giving_way = {id(it) for it, choice in chosen if choice == "replace"}
+    replaced = _replaced(read, present, giving_way) if giving_way else {}
+    draft = _Plan(present, replaced, imported)
+    return [draft.place(it, choice) for it, choice in chosen]
 
 
 def read_found(server: FoundServer) -> ServerConfig | str:
@@ -101,15 +114,23 @@ def _read(server: FoundServer) -> _Read:
     return _Read(server, config, None if isinstance(config, str) else identity_of(config))
 
 
-def _replaced(found: Iterable[_Read], present: LoadedConfig) -> dict[str, Identity]:
-    """Return the names in our file that get another server, and its identity."""
+def _replaced(
+    found: Sequence[_Read], present: LoadedConfig, replacing: Container[int]
+) -> dict[str, Identity]:
+    """Return the names in our file that get another server, and its identity.
+
+    ``replacing`` has the ids of the servers that may replace another one.
+    """
     ours = {it.name: identity_of(it) for it in present.servers}
     holders, wanted = KnownServers(ours), KnownServers({})
     taken = _names(present)
     named = [(it.server.name, it.identity) for it in found if it.identity is not None]
     settled = {name for name, it in named if name in ours and is_same(it, ours[name])}
     theirs: dict[str, Identity] = {}
-    for name, identity in named:
+    for it in found:
+        name, identity = it.server.name, it.identity
+        if identity is None or id(it) not in replacing:
+            continue
         is_free = name in taken and name not in settled and name not in theirs
         if is_free and not wanted.names_of(identity):
             theirs[name] = identity
@@ -134,7 +155,14 @@ def _names(present: LoadedConfig) -> set[str]:
 class _Plan:
     """What our file would hold so far."""
 
-    def __init__(self, present: LoadedConfig, replaced: Mapping[str, Identity]) -> None:
+    def __init__(
+        self,
+        present: LoadedConfig,
+        replaced: Mapping[str, Identity],
+        imported: ImportRecord | None,
+    ) -> None:
+        self.imported = imported
+        self.ours = {it.name: it for it in present.servers if it.name not in replaced}
         kept = {it.name: identity_of(it) for it in present.servers if it.name not in replaced}
         self.known = KnownServers({**kept, **replaced})
         self.names = _names(present)
@@ -162,12 +190,20 @@ class _Plan:
         same = self.known.names_of(identity)
         if same:
             return plan(status="same", same_as=server.name if server.name in same else same[-1])
+        known = self.imported_as(server, config) if on_conflict != "replace" else None
+        if known is not None:
+            return plan(status="same", same_as=known, is_edited=True)
         taken = server.name in self.names
         name = self.name_for(server, on_conflict) if taken else server.name
         if name is not None:
             self.known.add(identity, name)
             self.names.add(name)
         return plan(status="conflict" if taken else "new", writes_as=name)
+
+    def imported_as(self, server: FoundServer, config: ServerConfig) -> str | None:
+        if self.imported is None:
+            return None
+        return self.imported.name_of(server.path, server.name, config, self.ours)
 
     def planner(self, server: FoundServer, **about: Any) -> Callable[..., PlannedServer]:
         def plan(**fields: Any) -> PlannedServer:

@@ -54,10 +54,18 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
         if self.platform == "win32":
-            named = self.environ.get("APPDATA")
-            return Path(named) if named else self.home / "AppData" / "Roaming"
-        named = self.environ.get("XDG_CONFIG_HOME")
-        return Path(named) if named else self.home / ".config"
+            return self.named("APPDATA", "AppData", "Roaming")
+        return self.xdg_config
+
+    @property
+    def xdg_config(self) -> Path:
+        """The folder of programs that keep to the XDG folders on every platform."""
+        return self.named("XDG_CONFIG_HOME", ".config")
+
+    def named(self, variable: str, *otherwise: str) -> Path:
+        """Return the folder that a variable names; by default, one in the home folder."""
+        named = self.environ.get(variable)
+        return Path(named) if named else self.home.joinpath(*otherwise)
 
 
 class ClientApp(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +83,9 @@ class ClientApp(msgspec.Struct, frozen=True, kw_only=True):
     headers_field: str = "headers"
     stdio_type: str | None = None
     http_type: str | None = None
-    also: tuple[tuple[str, str], ...] = ()
+    is_one_command: bool = False
+    """Whether `command` is a list of the program and its arguments."""
+    also: tuple[tuple[str, Any], ...] = ()
     """Fields that every entry needs in addition."""
 
     def file(self, machine: Machine) -> Path:
@@ -95,6 +105,8 @@ class ClientApp(msgspec.Struct, frozen=True, kw_only=True):
     def program_entry(self, command: str, args: list[str]) -> dict[str, Any]:
         """Return the entry for a program, as this client writes it."""
         kind = {} if self.stdio_type is None else {"type": self.stdio_type}
+        if self.is_one_command:
+            return {**dict(self.also), **kind, "command": [command, *args]}
         return {**dict(self.also), **kind, "command": command, "args": args}
 
     def address_entry(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -153,8 +165,7 @@ def _claude_desktop(machine: Machine) -> list[Path]:
     places = [machine.applications / "Claude" / name]
     if machine.platform == "win32":
         # A program from the Microsoft Store sees a private folder in that place.
-        named = machine.environ.get("LOCALAPPDATA")
-        local = Path(named) if named else machine.home / "AppData" / "Local"
+        local = machine.named("LOCALAPPDATA", "AppData", "Local")
         pattern = f"Packages/Claude_*/LocalCache/Roaming/Claude/{name}"
         places += sorted(local.glob(pattern)) if is_folder(local) else []
     return places
@@ -173,13 +184,51 @@ def _vscode(machine: Machine) -> list[Path]:
 def _zed(machine: Machine) -> list[Path]:
     if machine.platform == "win32":
         return [machine.applications / "Zed" / "settings.json"]
-    named = machine.environ.get("XDG_CONFIG_HOME") if machine.platform == "linux" else None
-    return [(Path(named) if named else machine.home / ".config") / "zed" / "settings.json"]
+    folder = machine.xdg_config if machine.platform == "linux" else machine.home / ".config"
+    return [folder / "zed" / "settings.json"]
 
 
 def _codex(machine: Machine) -> list[Path]:
-    named = machine.environ.get("CODEX_HOME")
-    return [(Path(named) if named else machine.home / ".codex") / "config.toml"]
+    return [machine.named("CODEX_HOME", ".codex") / "config.toml"]
+
+
+def _opencode(machine: Machine) -> list[Path]:
+    names = ("opencode.jsonc", "opencode.json", "config.json")
+    return [machine.xdg_config / "opencode" / it for it in names]
+
+
+def _qwen(machine: Machine) -> list[Path]:
+    return [machine.named("QWEN_HOME", ".qwen") / "settings.json"]
+
+
+def _of_extension(machine: Machine, extension: str, name: str) -> list[Path]:
+    """Return where an extension of VS Code, and of the editors made from it, has its file."""
+    editors = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+    inside = Path("User", "globalStorage", extension, "settings", name)
+    return [machine.applications / it / inside for it in editors]
+
+
+def _cline(machine: Machine) -> list[Path]:
+    name = "cline_mcp_settings.json"
+    shared = machine.named("CLINE_DIR", ".cline") / "data" / "settings" / name
+    return [*_of_extension(machine, "saoudrizwan.claude-dev", name), shared]
+
+
+def _roo(machine: Machine) -> list[Path]:
+    return _of_extension(machine, "rooveterinaryinc.roo-cline", "mcp_settings.json")
+
+
+def _lmstudio(machine: Machine) -> list[Path]:
+    folders = (".lmstudio", ".cache/lm-studio")
+    return [machine.home / it / "mcp.json" for it in folders]
+
+
+def _copilot(machine: Machine) -> list[Path]:
+    return [machine.named("COPILOT_HOME", ".copilot") / "mcp-config.json"]
+
+
+def _crush(machine: Machine) -> list[Path]:
+    return [machine.xdg_config / "crush" / "crush.json"]
 
 
 def _at_home(*parts: str) -> Callable[[Machine], list[Path]]:
@@ -243,6 +292,68 @@ CLIENTS: dict[str, ClientApp] = {
             section=("mcp_servers",),
             project_file=".codex/config.toml",
             headers_field="http_headers",
+        ),
+        ClientApp(
+            name="opencode",
+            title="opencode",
+            files=_opencode,
+            section=("mcp",),
+            project_file="opencode.json",
+            stdio_type="local",
+            http_type="remote",
+            is_one_command=True,
+        ),
+        ClientApp(
+            name="qwen",
+            title="Qwen Code",
+            files=_qwen,
+            project_file=".qwen/settings.json",
+            url_field="httpUrl",
+        ),
+        ClientApp(
+            name="cline",
+            title="Cline",
+            files=_cline,
+            stdio_type="stdio",
+            http_type="streamableHttp",
+        ),
+        ClientApp(
+            name="roo",
+            title="Roo Code",
+            files=_roo,
+            project_file=".roo/mcp.json",
+            stdio_type="stdio",
+            http_type="streamable-http",
+        ),
+        ClientApp(name="lmstudio", title="LM Studio", files=_lmstudio),
+        ClientApp(
+            name="kiro",
+            title="Kiro",
+            files=_at_home(".kiro", "settings", "mcp.json"),
+            project_file=".kiro/settings/mcp.json",
+        ),
+        ClientApp(
+            name="copilot",
+            title="GitHub Copilot CLI",
+            files=_copilot,
+            stdio_type="local",
+            http_type="http",
+            also=(("tools", ["*"]),),
+        ),
+        ClientApp(
+            name="junie",
+            title="JetBrains Junie",
+            files=_at_home(".junie", "mcp", "mcp.json"),
+            project_file=".junie/mcp/mcp.json",
+        ),
+        ClientApp(
+            name="crush",
+            title="Crush",
+            files=_crush,
+            section=("mcp",),
+            project_file="crush.json",
+            stdio_type="stdio",
+            http_type="http",
         ),
     )
 }

@@ -109,7 +109,7 @@ def write_file(
     """
     target = Path(os.path.realpath(path))
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(target.parent)
         if tidies:
             remove_leftovers(target.parent, target.name)
         _check_replaceable(target)

@@ -1,13 +1,16 @@
 """Redaction: replace the credentials of a server by asterisks in everything that is shown."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from pegboard.config.network_variables import network_variables
 from pegboard.config.secret_detection import (
     argument_secrets,
     encodings_of,
     parts_of_secret,
+    proxy_secrets,
     secrets_in,
     url_secrets,
     words_of_command,
@@ -39,6 +42,10 @@ class _ServerSecrets(Protocol):
     @property
     def env(self) -> Mapping[str, str]: ...
     @property
+    def shared_env(self) -> Mapping[str, str]: ...
+    @property
+    def inherit_network(self) -> bool: ...
+    @property
     def headers(self) -> Mapping[str, str]: ...
     @property
     def secrets(self) -> Iterable[str]: ...
@@ -64,18 +71,26 @@ def redact(text: str, hidden: Iterable[str]) -> str:
 def hidden_forms(config: _ServerSecrets) -> list[str]:
     """Return every form in which a secret of a server may appear, the longest first."""
     secret = {*config.headers.values(), *config.secrets, config.bearer_token or ""}
-    named = (*config.env.items(), *config.headers.items(), *(("", it) for it in config.secrets))
+    env = (*config.shared_env.items(), *config.env.items())
+    named = (*env, *config.headers.items(), *(("", it) for it in config.secrets))
     secret |= {it.value for name, value in named for it in secrets_in(value, name)}
     secret |= _argument_secrets(config)
     found = {part for value in secret for part in parts_of_secret(value)}
-    found |= {*config.env.values()}
+    found |= {value for _, value in env}
     # The output of a process is redacted line by line.
-    found |= {line.strip() for value in config.env.values() for line in value.split("\n")}
+    found |= {line.strip() for _, value in env for line in value.split("\n")}
+    if config.command and config.inherit_network:
+        # The program may print the address of the proxy or the index that it was given.
+        inherited = network_variables(os.environ)
+        proxies = [it for name, it in inherited.items() if name.upper().endswith("_PROXY")]
+        found |= {it.value for text in inherited.values() for it in secrets_in(text, "")}
+        found |= {it.value for text in proxies for it in proxy_secrets(text)}
     if config.oauth is not None and config.oauth.client_secret:
         found.add(config.oauth.client_secret)
     if config.tls is not None and config.tls.client_key_password:
         found.add(config.tls.client_key_password)
-    found |= {suspect.value for suspect in url_secrets(config.proxy or "")}
+    for secrets_of in (url_secrets, proxy_secrets):
+        found |= {suspect.value for suspect in secrets_of(config.proxy or "")}
     if config.url:
         found |= {suspect.value for suspect in url_secrets(config.url)}
         for pair in re.split("[?&#]", config.url)[1:]:

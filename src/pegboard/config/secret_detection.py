@@ -20,6 +20,7 @@ __all__ = [
     "looks_like_token",
     "looks_random",
     "parts_of_secret",
+    "proxy_secrets",
     "secrets_in",
     "url_secrets",
     "words_of_command",
@@ -85,6 +86,8 @@ _ASSIGNMENT = re.compile(r"(?:-e(?=[A-Z_])|--?|/)?([A-Za-z_][\w.-]*)(?:=|:\s*)(.
 _BEARER = re.compile(r"""\bbearer\s+([^\s"'\\,;]+)""", re.IGNORECASE)
 _BASIC = re.compile(r"\bbasic\s+([A-Za-z0-9+/]{4,}={0,2})", re.IGNORECASE)
 _VARIABLES = re.compile(r"(?:\$\{[^{}]*\})+")
+_SIMPLE = re.compile(r"[A-Za-z0-9_./@+\-]{0,11}")
+_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://\S+")
 # An identifier such as a UUID, or a long run of letters and digits without a hyphen.
 _RANDOM_SEGMENT = re.compile(
@@ -110,6 +113,8 @@ def is_secret_name(name: str) -> bool:
 
 def is_secret(name: str, value: str) -> bool:
     """Tell whether a value is a secret under this name, for example a random `BRAVE_KEY`."""
+    if not name:
+        return False
     is_random_key = name.lower().endswith("key") and _RANDOM.fullmatch(value) is not None
     return is_random_key or is_secret_name(name) or _is_pin(name, value)
 
@@ -137,8 +142,11 @@ def secrets_in(text: str, name: str = "") -> Iterator[Suspect]:
         seen.add(step)
         if _is_secret_argument(name, text):
             yield Suspect(name, text)
-        yield from _by_their_form(text)
-        if depth < _DEEPEST:
+        # Such a text has no form of its own, and no parts.
+        is_simple = _SIMPLE.fullmatch(text) is not None
+        if not is_simple:
+            yield from _by_their_form(text)
+        if depth < _DEEPEST and not is_simple:
             parts = [(depth + 1, *part) for part in _parts(text)]
             waiting += reversed(parts)
 
@@ -190,6 +198,18 @@ def url_secrets(url: str) -> Iterator[Suspect]:
     for segment in parts.path.split("/"):
         if looks_random(segment):
             yield Suspect("path", segment)
+
+
+def proxy_secrets(address: str) -> Iterator[Suspect]:
+    """Yield the secrets in the address of a proxy; programs take it without a scheme, too.
+
+    They also take a password in which ``/``, ``#`` or ``?`` is not quoted.
+    """
+    before, _, _ = address.strip().rpartition("@")
+    user, _, password = _SCHEME.sub("", before, count=1).partition(":")
+    if before:
+        yield from url_secrets(f"http://{quote(unquote(user))}:{quote(unquote(password))}@proxy")
+        yield Suspect("password", password or user)
 
 
 def looks_random(segment: str) -> bool:

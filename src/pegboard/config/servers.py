@@ -12,11 +12,13 @@ from pegboard.config.redaction import HIDDEN, hidden_forms, redact, redacted_com
 from pegboard.errors import ConfigError
 from pegboard.model.json_values import FrozenDict, freeze
 from pegboard.model.lazy import LazyProperty
+from pegboard.model.tool_names import Naming, mcp, naming_of
 
 __all__ = [
     "HEADER_NAME",
     "HEADER_VALUE",
     "HIDDEN",
+    "MAX_RESPONSE_VALUES",
     "OAuthConfig",
     "Protocol",
     "ServerConfig",
@@ -35,6 +37,8 @@ Protocol = Literal["auto", "legacy", "2026-07-28"]
 Sharing = Literal["shared", "per_client"]
 """Whether the clients of a gateway share one connection to the server."""
 
+MAX_RESPONSE_VALUES = 200_000
+"""The most JSON values of one response, unless a server is given another number."""
 _LONGEST_TARGET = 200
 
 
@@ -76,6 +80,8 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """How many seconds the user may take to log in."""
     storage: Literal["file", "keyring"] = "file"
     """Where tokens are stored: a private file in the user's data directory, or the OS keyring."""
+    trusted_hosts: tuple[str, ...] = ()
+    """Hosts that the login may use at any address, although the server is somewhere else."""
 
     def __repr__(self) -> str:
         secret = HIDDEN if self.client_secret else None
@@ -131,6 +137,10 @@ class ServerConfig(
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
+    shared_env: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
+    """Variables that all servers of the file receive; ``env`` overrides them."""
+    inherit_network: bool = True
+    """Whether the process inherits the variables for certificates, proxies and package indexes."""
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = msgspec.field(default_factory=FrozenDict)
@@ -149,6 +159,9 @@ class ServerConfig(
     """Glob patterns of the tools that may not be used; ``deny`` overrides ``allow``."""
     prefix: str | None = None
     """The exposed name of a tool is this prefix followed by the tool's own name."""
+    naming: str | None = None
+    """How its tools are named, from ``gateway.naming`` of the file; see `naming_of`. A ``prefix``
+    overrides it."""
     tags: tuple[str, ...] = ()
     category: str | None = None
     enabled: bool = True
@@ -159,6 +172,8 @@ class ServerConfig(
     sharing: Sharing = "shared"
     max_result_chars: int = 5000
     """A result rendered as text is cut at this length, with a mark."""
+    max_response_values: int = MAX_RESPONSE_VALUES
+    """A response with more JSON values is refused; a key counts as one, too."""
     idempotent: tuple[str, ...] = ()
     """Glob patterns of tools whose calls may be repeated even if they may have run already."""
     trust_hints: bool = False
@@ -174,6 +189,7 @@ class ServerConfig(
                 raise ConfigError(f"`{field}` of server {self.name!r} must be a list of texts.")
             fix(self, field, tuple(texts))
         fix(self, "env", freeze(self.env))
+        fix(self, "shared_env", freeze(self.shared_env))
         fix(self, "headers", freeze(self.headers))
         if self.tls == TlsConfig():
             fix(self, "tls", None)
@@ -204,6 +220,17 @@ class ServerConfig(
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         # Without this, Rich shows every field.
         return [("name", self.name), ("transport", self.transport), ("target", self.target)]
+
+    def tool_name(self, tool: str, naming: Naming = mcp) -> str:
+        """Return the name of a tool, not yet legal and unique.
+
+        Args:
+            tool: its name on the server.
+            naming: the policy for a server whose configuration says nothing about names.
+        """
+        if self.prefix is not None:
+            return self.prefix + tool
+        return (naming if self.naming is None else naming_of(self.naming))(self.name, tool)
 
     @LazyProperty
     def target(self) -> str:
@@ -293,13 +320,14 @@ def check_texts(config: ServerConfig) -> None:
     Raises:
         ConfigError: its message contains no value, and no malformed name.
     """
-    texts = (config.command or "", config.cwd or "", *config.args, *config.env.values())
+    env = {**config.shared_env, **config.env}
+    texts = (config.command or "", config.cwd or "", *config.args, *env.values())
     if any(_NOT_IN_PROCESSES.search(text) for text in texts):
         raise ConfigError(
             f"The command, arguments and environment of server {config.name!r} must be texts "
             "without null characters."
         )
-    for name in config.env:
+    for name in env:
         if not name or "=" in name or _NOT_IN_PROCESSES.search(name):
             raise ConfigError(
                 f"A variable in the `env` of server {config.name!r} has an invalid name: it is "

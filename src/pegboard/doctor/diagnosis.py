@@ -16,7 +16,7 @@ from pegboard.doctor.checks.definitions import KnownTool, check_definitions
 from pegboard.doctor.checks.descriptions import check_descriptions, check_instructions
 from pegboard.doctor.checks.duplicates import find_duplicates
 from pegboard.doctor.checks.names import check_names
-from pegboard.doctor.checks.store import check_store
+from pegboard.doctor.checks.store import check_folders, check_store
 from pegboard.doctor.probes.conversation import why_conversation_failed
 from pegboard.doctor.probes.http import TryOut
 from pegboard.doctor.probes.probe import OnLogin, Probe, ProbeLimits, Prober
@@ -68,6 +68,7 @@ async def diagnose(  # noqa: PLR0913 - each can be left out
     """
     findings: list[Finding] = []
     if store is not None:
+        findings += await anyio.to_thread.run_sync(check_folders)
         findings += await anyio.to_thread.run_sync(check_store, store, abandon_on_cancel=True)
     try:
         loaded = await anyio.to_thread.run_sync(load_servers, config)

@@ -34,6 +34,10 @@ class KnownStatus(msgspec.Struct, frozen=True, kw_only=True):
     """About how many tokens its tool definitions take in a model's context."""
     startup_seconds: float | None = None
     starts: int | None = None
+    calls: int | None = None
+    """How many calls of its tools have ended since the gateway was started."""
+    failed_calls: int | None = None
+    """How many of them did not end ``ok``."""
     last_error: str | None = None
 
 

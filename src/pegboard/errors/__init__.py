@@ -13,7 +13,8 @@
     │   ├── InvalidArgumentsError ValueError     the arguments break the input schema
     │   ├── QueueFullError       RuntimeError    too many calls run and wait already
     │   ├── WouldDeadlockError   RuntimeError    a blocking call on the loop that must do the work
-    │   └── RateLimitedError     RuntimeError    the caller exceeds its rate limit
+    │   ├── RateLimitedError     RuntimeError    the caller exceeds its rate limit
+    │   └── LimitReachedError    RuntimeError    the caller holds its share of a common limit
     ├── ToolTimeoutError         TimeoutError    the deadline passed
     ├── ToolExecutionError       RuntimeError    the tool reported its own failure
     ├── UnauthenticatedError     PermissionError the credential is missing or not accepted
@@ -35,9 +36,11 @@
         │   ├── ServerTimeoutError TimeoutError  it did not answer while connecting or listing
         │   ├── CircuitOpenError                 it failed too often; its circuit breaker is open
         │   └── ServerAuthenticationError PermissionError it does not accept the credentials
+        │       └── UntrustedAddressError        its login leads to an address that is not trusted
         ├── NotConnectedError    RuntimeError    it is not connected yet, or not any more
         ├── ConnectionLostError  ConnectionError it went away in mid-call; the tool may have run
         └── ProtocolError        RuntimeError    it answered with an error, or not as MCP requires
+            └── UnsupportedResultError           its result has a type that Pegboard does not carry
 
 Pegboard never wraps a tool's own exception: it reaches the caller as it was raised.
 Each class has a ``code`` for records and protocols. ``sent`` says whether the tool may have been
@@ -63,6 +66,7 @@ from pegboard.errors.calls import (
 from pegboard.errors.gateway import (
     ApiKeyNotFoundError,
     HandleNotFoundError,
+    LimitReachedError,
     RateLimitedError,
     UnauthenticatedError,
     UnauthenticatedReason,
@@ -84,6 +88,8 @@ from pegboard.errors.servers import (
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
+    UnsupportedResultError,
+    UntrustedAddressError,
     UpstreamError,
 )
 from pegboard.errors.stores import (
@@ -108,6 +114,7 @@ __all__ = [
     "InvalidPlanError",
     "InvalidQueryError",
     "InvalidToolError",
+    "LimitReachedError",
     "NotConnectedError",
     "NotImplementedToolError",
     "Outcome",
@@ -133,6 +140,8 @@ __all__ = [
     "ToolTimeoutError",
     "UnauthenticatedError",
     "UnauthenticatedReason",
+    "UnsupportedResultError",
+    "UntrustedAddressError",
     "UpstreamError",
     "Violation",
     "WouldDeadlockError",

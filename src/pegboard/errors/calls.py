@@ -1,6 +1,6 @@
 """Errors of tools and calls: not found, invalid arguments, access denied, queue full, timeout."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from pegboard.errors.root import LISTED, Outcome, PegboardError, shorten
@@ -46,7 +46,11 @@ class ToolConflictError(PegboardError, ValueError):
 
 
 class ToolNotFoundError(PegboardError, KeyError, ValueError):
-    """No tool has that name; ``nearest`` holds similar names."""
+    """No tool has that name; ``nearest`` holds similar names.
+
+    ``unavailable`` tells of the servers that may have the tool but are not running; the gateway
+    fills it in.
+    """
 
     code: ClassVar[str] = "not_found"
 
@@ -58,6 +62,7 @@ class ToolNotFoundError(PegboardError, KeyError, ValueError):
         self.name = name
         self.tool: str = str(name)
         self.nearest: tuple[str, ...] = tuple(nearest)
+        self.unavailable: tuple[Mapping[str, str], ...] = ()
 
 
 class InvalidPlanError(PegboardError, ValueError):

@@ -1,4 +1,4 @@
-"""Errors of the gateway's clients: unauthenticated, rate limited, unknown API key or handle."""
+"""Errors of the gateway's clients: unauthenticated, beyond a limit, unknown API key or handle."""
 
 from typing import ClassVar, Literal
 
@@ -8,6 +8,7 @@ from pegboard.errors.root import PegboardError, shorten
 __all__ = [
     "ApiKeyNotFoundError",
     "HandleNotFoundError",
+    "LimitReachedError",
     "RateLimitedError",
     "UnauthenticatedError",
     "UnauthenticatedReason",
@@ -49,6 +50,23 @@ class RateLimitedError(CallRefusedError, RuntimeError):
 
     def __init__(self, message: str, *, tool: str = "", retry_after: float) -> None:
         super().__init__(message, tool=tool)
+        self.retry_after = retry_after
+
+
+class LimitReachedError(CallRefusedError, RuntimeError):
+    """The caller holds its share of a limit that all callers share; ``setting`` names the limit.
+
+    ``retry_after`` is in seconds; ``None`` if waiting does not help.
+    """
+
+    code: ClassVar[str] = "limit_reached"
+    transient: ClassVar[bool] = True
+
+    def __init__(
+        self, message: str, *, setting: str, tool: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, tool=tool)
+        self.setting = setting
         self.retry_after = retry_after
 
 

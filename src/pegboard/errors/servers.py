@@ -1,5 +1,6 @@
 """Errors of configuration files and upstream servers: unavailable, timeout, open circuit."""
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -15,7 +16,10 @@ __all__ = [
     "ServerNotFoundError",
     "ServerTimeoutError",
     "ServerUnavailableError",
+    "UnsupportedResultError",
+    "UntrustedAddressError",
     "UpstreamError",
+    "without_name",
 ]
 
 
@@ -98,6 +102,19 @@ class ServerAuthenticationError(ServerUnavailableError, PermissionError):
     transient: ClassVar[bool] = False
 
 
+class UntrustedAddressError(ServerAuthenticationError):
+    """The login of a server leads to an address that is not trusted; nothing was sent there.
+
+    ``host`` is the host to name in ``oauth.trusted_hosts``, if the operator trusts it.
+    """
+
+    code: ClassVar[str] = "untrusted_address"
+
+    def __init__(self, message: str, *, server: str, tool: str = "", host: str = "") -> None:
+        super().__init__(message, server=server, tool=tool)
+        self.host = host
+
+
 class NotConnectedError(UpstreamError, RuntimeError):
     """The connection has not been opened yet, or the program has closed it."""
 
@@ -134,3 +151,35 @@ class ProtocolError(UpstreamError, RuntimeError):
         self.rpc_code = rpc_code
         """The code of the JSON-RPC error; ``None`` when the answer could not be read at all."""
         self.data = data
+
+
+class UnsupportedResultError(ProtocolError):
+    """The server answered with a result of a type that Pegboard does not carry, such as a task.
+
+    The server may have acted, or may still act. ``result_type`` is the type.
+    """
+
+    code: ClassVar[str] = "unsupported_result"
+
+    def __init__(self, message: str, *, server: str, tool: str = "", result_type: str = "") -> None:
+        super().__init__(message, server=server, tool=tool)
+        self.result_type = result_type
+
+
+def without_name(server: str, text: str) -> str:
+    """Return what is said of a server without its name at the beginning, for where that was told.
+
+    A command or an address behind the name becomes the subject.
+    """
+    begin = f"Server {server!r}"
+    for end in (" cannot be started: ", ", ", ": "):
+        if text.startswith(begin + end):
+            return text[len(begin + end) :]
+    if not text.startswith(f"{begin} ("):
+        return text
+    body = text[len(begin) + 2 :]
+    for it in re.finditer(r"\) ", body):
+        target = body[: it.start()]
+        if target.count("(") == target.count(")"):
+            return f"{target} {body[it.end() :]}"
+    return text

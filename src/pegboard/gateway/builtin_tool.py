@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from pegboard.errors import PegboardError, ToolNotFoundError
+from pegboard.errors import InvalidArgumentsError, PegboardError, ToolNotFoundError
 from pegboard.gateway.errors import error_result, failure_of
 from pegboard.gateway.request import Client, ClientRequest
 from pegboard.gateway.visibility import Visibility
@@ -21,6 +21,7 @@ __all__ = [
     "BuiltinTool",
     "CallerContext",
     "Run",
+    "RunRefused",
     "respond",
 ]
 
@@ -54,34 +55,59 @@ class CallerContext(msgspec.Struct, frozen=True):
         return self.request.client
 
     @property
-    def owner(self) -> str:
-        """The subject that owns what the gateway keeps for this caller, such as cached results."""
-        return self.request.client.principal.subject
+    def owner(self) -> tuple[str, str]:
+        """The tenant and the subject that own what the gateway keeps, such as cached results."""
+        principal = self.request.client.principal
+        return principal.tenant, principal.subject
 
 
 Run = Callable[[CallerContext, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Returns the raw result of a call; the arguments are already validated and have their defaults."""
 
 
-class BuiltinTool:
-    """A definition, and the function that runs it."""
+RunRefused = Callable[
+    [CallerContext, dict[str, Any], InvalidArgumentsError], Awaitable[dict[str, Any]]
+]
+"""Returns the raw result of a call whose arguments were refused, or raises the error."""
 
-    def __init__(self, definition: Tool, run: Run) -> None:
+
+class BuiltinTool:
+    """A definition, and the function that runs it.
+
+    Args:
+        definition: the definition.
+        run: runs it with valid arguments.
+        run_refused: may understand arguments that the schema refuses.
+    """
+
+    def __init__(
+        self, definition: Tool, run: Run, *, run_refused: RunRefused | None = None
+    ) -> None:
         self.definition = definition
         self._schema = ArgumentSchema(definition.input_schema, tool=definition.name)
         properties: dict[str, Any] = definition.input_schema.get("properties", {})
         self._whole = [key for key, it in properties.items() if it.get("type") == "integer"]
         self._run = run
+        self._run_refused = run_refused
 
     async def call(self, caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the raw result; a failure becomes a result that a model can read."""
         try:
-            complete = self._schema.check(arguments, tool=self.definition.name)
+            try:
+                complete = self._schema.check(arguments, tool=self.definition.name)
+            except InvalidArgumentsError as error:
+                if self._run_refused is None:
+                    raise
+                return await self._run_refused(caller, arguments, error)
             # JSON Schema takes 5.0 for an integer; Python does not.
             numbers = {key: int(complete[key]) for key in self._whole if key in complete}
             return await self._run(caller, {**complete, **numbers})
         except ToolNotFoundError as error:
-            return error_result(_not_found(error, caller.client.principal))
+            result = error_result(_not_found(error, caller.client.principal))
+            if error.unavailable:
+                typed = {"code": error.code, "unavailable": list(error.unavailable)}
+                result["structuredContent"] = typed
+            return result
         except PegboardError as error:
             return failure_of(error, caller.client.principal, tool=self.definition)
 

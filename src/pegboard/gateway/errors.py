@@ -17,6 +17,7 @@ from pegboard.errors import (
     ConfigError,
     ConnectionLostError,
     InvalidArgumentsError,
+    LimitReachedError,
     NotConnectedError,
     NotImplementedToolError,
     PegboardError,
@@ -29,6 +30,7 @@ from pegboard.errors import (
     ServerUnavailableError,
     StorageError,
     ToolNotFoundError,
+    UnsupportedResultError,
 )
 from pegboard.errors.root import shorten
 from pegboard.gateway.request import RpcError, object_in
@@ -36,12 +38,20 @@ from pegboard.gateway.tool_lines import signature
 from pegboard.model import Principal, Tool
 from pegboard.policies import may_operate
 
-__all__ = ["CutOffError", "error_result", "failure_of", "rpc_error_of"]
+__all__ = ["LIMIT_REACHED", "CutOffError", "error_result", "failure_of", "rpc_error_of"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
+LIMIT_REACHED = -32011
+"""The JSON-RPC error code of a request beyond a limit of its caller; the HTTP status is 429."""
+
 _FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
 """A missing capability, or a page to visit: the client can act on these, the model cannot."""
+_CODES = (
+    (AccessDeniedError, INVALID_REQUEST),
+    (KeyError, INVALID_PARAMS),
+    (ValueError, INVALID_PARAMS),
+)
 _SPEAK_OF_OTHERS = frozenset(
     {
         *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
@@ -97,6 +107,11 @@ def failure_of(
         raise error
     if isinstance(error, ProtocolError) and error.rpc_code in _FOR_THE_CLIENT:
         raise rpc_error_of(error, principal)
+    if isinstance(error, LimitReachedError):
+        if error.retry_after is not None:
+            raise rpc_error_of(error, principal)
+        typed = {"code": error.code, "setting": error.setting}
+        return {**error_result(str(error)), "structuredContent": typed}
     if isinstance(error, InvalidArgumentsError) and tool is not None:
         words = f"{error}\nIt is called like this: {signature(tool)}"
         return error_result(words + _unknown_arguments(tool, arguments))
@@ -117,13 +132,18 @@ def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
         return RpcError(error.rpc_code, error.rpc_message or words, error.data)
     data: dict[str, Any] = {"code": error.code}
     if isinstance(error, ToolNotFoundError):
-        return RpcError(INVALID_PARAMS, words, {**data, "nearest": list(error.nearest)})
+        data["nearest"] = list(error.nearest)
+        if error.unavailable:
+            data["unavailable"] = list(error.unavailable)
+        return RpcError(INVALID_PARAMS, words, data)
     if isinstance(error, RateLimitedError):
         return RpcError(INVALID_REQUEST, words, {**data, "retryAfter": error.retry_after})
-    if isinstance(error, AccessDeniedError):
-        return RpcError(INVALID_REQUEST, words, data)
-    if isinstance(error, KeyError | ValueError):
-        return RpcError(INVALID_PARAMS, words, data)
+    if isinstance(error, LimitReachedError):
+        wait = {} if error.retry_after is None else {"retryAfter": error.retry_after}
+        return RpcError(LIMIT_REACHED, words, {**data, "setting": error.setting, **wait})
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return RpcError(code, words, data)
     return RpcError(INTERNAL_ERROR, words, data)
 
 
@@ -147,7 +167,8 @@ def _words(error: PegboardError, principal: Principal) -> str:
     other callers get a general message.
     """
     said_by_server = isinstance(error, ProtocolError) and error.rpc_code is not None
-    if said_by_server or may_operate(principal):
+    # The caller needs to know what it has started.
+    if said_by_server or isinstance(error, UnsupportedResultError) or may_operate(principal):
         return str(error)
     if isinstance(error, ServerNotFoundError):
         return f"No server is named {shorten(error.name)}."

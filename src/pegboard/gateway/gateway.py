@@ -12,7 +12,6 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
-from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.options import GatewayOptions
@@ -20,9 +19,12 @@ from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcEr
 from pegboard.gateway.router import Router
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.gateway.sessions import ClientSession, Sessions
-from pegboard.gateway.tenants import OpenTenant, Tenant, Tenants
+from pegboard.gateway.tenants import Common, OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
 from pegboard.model.principal import Scope
+from pegboard.observe.call_reporter import CallReporter
+from pegboard.policies.fair_share import LimitUse
+from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS
 from pegboard.version import installed_version
 
 __all__ = ["Gateway"]
@@ -44,6 +46,7 @@ class Gateway(AsyncContextManagerMixin):
             Open it with ``relays_questions``, so that servers know that they may ask the client.
         options: see `GatewayOptions`.
         open_tenant: returns the hub of another tenant; the gateway opens and closes it.
+        reporter: is told of each call; it must observe the registries of the hubs, too.
 
     Raises:
         ConfigError: on entering, when `search_method` of the options is no method of the hub.
@@ -55,16 +58,18 @@ class Gateway(AsyncContextManagerMixin):
         options: GatewayOptions | None = None,
         *,
         open_tenant: OpenTenant | None = None,
+        reporter: CallReporter | None = None,
     ) -> None:
         self.options: GatewayOptions = options or GatewayOptions()
         self.info: dict[str, Any] = {"name": self.options.name, "version": _VERSION}
         """The ``serverInfo`` that clients get."""
         self._hub = hub
         self._open_tenant = open_tenant
+        self._reporter = CallReporter() if reporter is None else reporter
         self._sessions = Sessions()
         self._router = Router(self.options, self._sessions, introduction=self._introduction)
         self._tenants: Tenants | None = None
-        self._suspended_calls: SuspendedCalls | None = None
+        self._common: Common | None = None
         self._group: TaskGroup | None = None
         self._is_draining = False
         self._running: set[anyio.CancelScope] = set()
@@ -120,6 +125,8 @@ class Gateway(AsyncContextManagerMixin):
             "prompts": {"listChanged": True},
             "logging": {},
         }
+        if ANNOUNCED_EXTENSIONS:
+            can["extensions"] = dict(ANNOUNCED_EXTENSIONS)
         return can if client_version == "2024-11-05" else {**can, "completions": {}}
 
     async def respond(self, request: ClientRequest) -> dict[str, Any]:
@@ -185,7 +192,15 @@ class Gateway(AsyncContextManagerMixin):
         Raises:
             RpcError: when the request cannot be read.
         """
-        return 0 if self._suspended_calls is None else self._suspended_calls.count(request)
+        return 0 if self._common is None else self._common.suspended_calls.count(request)
+
+    def limits(self) -> list[LimitUse]:
+        """Return how much is used up of each limit that callers share; for the operator."""
+        tenants, common = self._tenants, self._common
+        if tenants is None or common is None:
+            return []
+        of_tenants = [it for name, of in tenants.by_name().items() for it in of.limits(name)]
+        return [*common.limits(), tenants.use(), *of_tenants]
 
     async def notified(self, request: ClientRequest) -> None:
         """Handle a notification from a client."""
@@ -262,20 +277,14 @@ class Gateway(AsyncContextManagerMixin):
 
     def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options
-        suspended_calls = self._suspended_calls = SuspendedCalls(
-            group,
-            seconds=options.parked_seconds,
-            most=options.parked_calls,
-            each=options.parked_each,
-        )
+        common = self._common = Common(options, group, self._reporter)
 
         def make(hub: Hub) -> Tenant:
-            bridge = Bridge(suspended_calls, self._sessions)
-            return Tenant(hub, options, group, bridge=bridge, methods=methods)
+            bridge = Bridge(common.suspended_calls, self._sessions)
+            return Tenant(hub, options, group, bridge=bridge, methods=methods, common=common)
 
         opens, most = self._open_tenant, options.open_tenants
-        first, waits = make(self._hub), suspended_calls.waits_in
-        return Tenants(first, make, opens, group, most=most, waits=waits)
+        return Tenants(make(self._hub), make, opens, group, most=most, common=common)
 
     def _introduction(self, client: Client) -> dict[str, Any]:
         words = self.instructions_for(client.face)

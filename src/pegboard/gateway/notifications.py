@@ -3,16 +3,15 @@
 import asyncio  # noqa: TID251 - the loop is woken from any thread, and no task waits for it
 import logging
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVarTuple, cast
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVarTuple, cast
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types import INVALID_PARAMS
 
-from pegboard.errors import PegboardError, ServerNotFoundError
+from pegboard.errors import LimitReachedError, PegboardError, ServerNotFoundError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.catalog.surfaces import Surfaces
 from pegboard.gateway.eras import SUBSCRIPTION_ID
@@ -31,6 +30,8 @@ from pegboard.gateway.sessions import (
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
+from pegboard.policies.fair_share import FairShare, Holder
+from pegboard.registry.threads import context_of_asyncio
 from pegboard.upstream import (
     ElicitationCompleted,
     PromptsChanged,
@@ -39,7 +40,7 @@ from pegboard.upstream import (
     ServerEvent,
 )
 
-__all__ = ["ChangeNotifier", "ResourceWatches", "watched_in"]
+__all__ = ["ChangeNotifier", "NotificationShares", "ResourceWatches", "watched_in"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -47,11 +48,20 @@ MOST = 1000
 """How many resources one client may watch."""
 LONGEST = 100_000
 """How many characters their URIs may have together: the gateway keeps them all the time."""
-_AT_ONCE = 16
-"""How many subscriptions of one request a server gets at the same time."""
+_AT_ONCE = 4
+"""How many subscriptions of one request are made at the same time."""
+_SLICE = 250
+"""How many listeners are told of a change before other tasks run."""
+_SOON = 30.0
 Ts = TypeVarTuple("Ts")
-_SHARE = 4
 _LONGEST_ID = 1000
+
+
+class NotificationShares(NamedTuple):
+    """How many clients of each caller listen, and how many resources they watch."""
+
+    listeners: FairShare
+    watches: FairShare
 
 
 class ResourceWatches:
@@ -60,71 +70,126 @@ class ResourceWatches:
     Args:
         hub: its servers send the updates.
         seconds: how long a client waits until the servers have accepted.
+        shares: how many resources each caller watches.
     """
 
-    def __init__(self, hub: Hub, *, seconds: float) -> None:
+    def __init__(self, hub: Hub, *, seconds: float, shares: FairShare) -> None:
         self._hub = hub
         self._seconds = seconds
+        self._shares = shares
+        self._watchers: dict[tuple[str, str], dict[tuple[Listener, str], None]] = {}
+
+    def watchers(self, origin: tuple[str, str]) -> list[tuple[Listener, str]]:
+        """Return the listeners of a resource, each with the URI that it knows."""
+        return list(self._watchers.get(origin, ()))
 
     async def add(self, listener: Listener, uri: str, origin: tuple[str, str]) -> None:
         """Subscribe a listener to updates of a resource.
 
         Raises:
             RpcError: when it would watch too many.
+            LimitReachedError: when its caller watches too many.
             UpstreamError: when its server cannot be reached, or refuses.
         """
-        server = self._hub.server(origin[0])
-        # A server that was removed and came back has lost its subscriptions.
-        if uri in listener.uris and origin[1] in server.watched.uris:
-            return
-        _check_amount({*listener.uris, uri})
-        listener.uris[uri] = origin
-        try:
-            await server.subscribe(origin[1])
-        except BaseException:
-            listener.uris.pop(uri, None)
-            raise
+        if uri not in listener.uris:
+            _check_amount(len(listener.uris) + 1, listener.uri_chars + len(uri))
+            self._check_share(_holder_of(listener))
+        await self._add(listener, uri, origin)
 
     async def add_all(
-        self, listener: Listener, uris: Iterable[str], resources: Resources, caller: CallerContext
+        self, listener: Listener, uris: Sequence[str], resources: Resources, caller: CallerContext
     ) -> None:
-        """Subscribe a listener to the resources it may see, if their servers accept in time."""
-        tell = caller.request.on_watched or _ignore_outcome
-        turns = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(_AT_ONCE))
+        """Subscribe a listener to the resources it may see, if their servers accept in time.
 
-        async def add(uri: str) -> None:
-            try:
-                origin = await resources.usable(uri, caller)
-                if origin is not None:
-                    async with turns[origin[0]]:
-                        await self.add(listener, uri, origin)
-            except (RpcError, PegboardError) as error:
-                # The acknowledgement leaves this resource out.
-                logger.debug("not_watched: %s: %s", uri, error)
-                tell(uri, error)
-            except BaseException as error:
-                tell(uri, error)
-                raise
-            else:
-                tell(uri, None)
+        Raises:
+            LimitReachedError: when its caller would watch too many.
+        """
+        if not uris:
+            return
+        tell, holder = caller.request.on_watched or _ignore_outcome, _holder_of(listener)
+        self._check_share(holder, len(uris))
+        left = iter(uris)
+        # All of them count at once, so that many requests at a time do not exceed the limit.
+        self._shares.add(holder, len(uris))
+        counted = 0
 
-        with anyio.move_on_after(self._seconds):
-            async with anyio.create_task_group() as group:
-                for uri in uris:
-                    group.start_soon(add, uri)
-                    # Other tasks run in between. All start, because `tell` reports each.
-                    await anyio.lowlevel.cancel_shielded_checkpoint()
+        async def work() -> None:
+            nonlocal counted
+            for uri in left:
+                # Other tasks run in between.
+                await anyio.lowlevel.checkpoint()
+                self._shares.remove(holder)
+                counted += 1
+                tell(uri, await self._try_to_add(listener, uri, resources, caller))
+
+        try:
+            with anyio.move_on_after(self._seconds):
+                async with anyio.create_task_group() as group:
+                    for _ in range(min(_AT_ONCE, len(uris))):
+                        group.start_soon(work)
+        finally:
+            if counted < len(uris):
+                self._shares.remove(holder, len(uris) - counted)
+            for uri in uris[counted:]:
+                tell(uri, anyio.get_cancelled_exc_class()())
+
+    async def _try_to_add(
+        self, listener: Listener, uri: str, resources: Resources, caller: CallerContext
+    ) -> BaseException | None:
+        try:
+            origin = await resources.usable(uri, caller)
+            if origin is not None:
+                await self._add(listener, uri, origin)
+        except (RpcError, PegboardError) as error:
+            # The acknowledgement leaves this resource out.
+            logger.debug("not_watched: %s: %s", uri, error)
+            return error
+        return None
 
     async def remove(self, listener: Listener, uris: Iterable[str]) -> None:
         """Unsubscribe a listener from these resources."""
         for uri in uris:
-            origin = listener.uris.pop(uri, None)
+            origin = self._forget(listener, uri)
             if origin is None:
                 continue
             try:
                 await self._hub.server(origin[0]).unsubscribe(origin[1])
             except PegboardError as error:
                 logger.debug("not_unsubscribed: %s: %s", uri, error)
+
+    async def _add(self, listener: Listener, uri: str, origin: tuple[str, str]) -> None:
+        server = self._hub.server(origin[0])
+        # A server that was removed and came back has lost its subscriptions.
+        if uri in listener.uris and origin[1] in server.watched:
+            return
+        self._forget(listener, uri)
+        listener.uris[uri] = origin
+        listener.uri_chars += len(uri)
+        self._watchers.setdefault(origin, {})[listener, uri] = None
+        self._shares.add(_holder_of(listener))
+        try:
+            await server.subscribe(origin[1])
+        except BaseException:
+            self._forget(listener, uri)
+            raise
+
+    def _forget(self, listener: Listener, uri: str) -> tuple[str, str] | None:
+        origin = listener.uris.pop(uri, None)
+        if origin is None:
+            return None
+        listener.uri_chars -= len(uri)
+        self._shares.remove(_holder_of(listener))
+        watchers = self._watchers[origin]
+        del watchers[listener, uri]
+        if not watchers:
+            del self._watchers[origin]
+        return origin
+
+    def _check_share(self, holder: Holder, amount: int = 1) -> None:
+        if not self._shares.admits(holder, amount):
+            setting = self._shares.setting
+            words = f"You watch too many resources (`{setting}`). End some subscriptions."
+            raise LimitReachedError(words, setting=setting, retry_after=_SOON)
 
 
 class ChangeNotifier:
@@ -135,7 +200,7 @@ class ChangeNotifier:
         group: runs the tasks that notify sessions.
         surfaces: tells which tools a client lists.
         visibility: returns what a client may see.
-        most: how many clients may listen at once; one caller may use a quarter.
+        shares: how many clients of each caller listen, and what they watch.
         seconds: how long a server may take to accept a subscription.
     """
 
@@ -146,17 +211,18 @@ class ChangeNotifier:
         *,
         surfaces: Surfaces,
         visibility: Callable[[Client], Visibility],
-        most: int,
+        shares: NotificationShares,
         seconds: float,
     ) -> None:
         self._hub = hub
         self._group = group
         self._surfaces = surfaces
         self._visibility_for = visibility
-        self._most = most
-        self.watches: ResourceWatches = ResourceWatches(hub, seconds=seconds)
+        self._shares = shares.listeners
+        self.watches: ResourceWatches = ResourceWatches(hub, seconds=seconds, shares=shares.watches)
         self._listeners: set[Listener] = set()
-        self._requests: Counter[str] = Counter()
+        self._requests = 0
+        """How many requests to listen are under way."""
         self._sending: set[Listener] = set()
         self._listed_names: Callable[[str], Iterable[str]] = lambda _: ()
         self._loop = asyncio.get_running_loop()
@@ -218,7 +284,8 @@ class ChangeNotifier:
         """Notify a modern client of changes for as long as its request lasts.
 
         Raises:
-            RpcError: when too many clients listen, or the request names no notifications.
+            RpcError: when the request names no notifications, or too many resources.
+            LimitReachedError: when too many clients of the caller listen, or watch too much.
         """
         request = caller.request
         asked: object = request.params.get("notifications")
@@ -226,20 +293,18 @@ class ChangeNotifier:
             raise RpcError(INVALID_PARAMS, "`subscriptions/listen` takes `notifications`.")
         if isinstance(request.id, str) and len(request.id) > _LONGEST_ID:
             raise RpcError(INVALID_PARAMS, f"An id here has at most {_LONGEST_ID} characters.")
-        owner = caller.owner
-        if self._requests.total() >= self._most:
-            raise RpcError(INTERNAL_ERROR, "Too many clients listen already; try again later.")
-        if self._requests[owner] >= max(1, self._most // _SHARE):
-            raise RpcError(
-                INTERNAL_ERROR, "Too many clients of this caller listen already; end some of them."
-            )
+        if not self._shares.admits(caller.owner):
+            setting = self._shares.setting
+            words = f"Too many of your clients listen already (`{setting}`). End some of them."
+            raise LimitReachedError(words, setting=setting, retry_after=_SOON)
         wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
         meta = {SUBSCRIPTION_ID: request.id}
         listener = Listener(request.client, request.channel, meta=meta)
         listener.wanted = {method for key, method in WANTED.items() if wanted.get(key) is True}
         # Added before the acknowledgement, so that the client misses nothing.
         self._listeners.add(listener)
-        self._requests[owner] += 1
+        self._requests += 1
+        self._shares.add(caller.owner)
         try:
             uris = watched_in(request.params)
             await self.watches.add_all(listener, uris, resources, caller)
@@ -249,9 +314,8 @@ class ChangeNotifier:
                 listener.wake = anyio.Event()
                 await listener.tell()
         finally:
-            self._requests[owner] -= 1
-            if not self._requests[owner]:
-                del self._requests[owner]
+            self._requests -= 1
+            self._shares.remove(caller.owner)
             self._listeners.discard(listener)
             if listener.uris:
                 self._soon(self.watches.remove, listener, list(listener.uris))
@@ -263,7 +327,8 @@ class ChangeNotifier:
             self._note_tools(tools)
             return
         try:
-            self._loop.call_soon_threadsafe(self._note_tools, tools)
+            context = context_of_asyncio()
+            self._loop.call_soon_threadsafe(self._note_tools, tools, context=context)
         except RuntimeError:
             # The event loop is closed, so no client listens.
             logger.debug("loop_is_gone")
@@ -279,11 +344,8 @@ class ChangeNotifier:
         elif isinstance(event, PromptsChanged):
             self._note_of_server(PROMPTS, event.server)
         elif isinstance(event, ResourceUpdated):
-            for listener in list(self._listeners):
-                for uri, origin in list(listener.uris.items()):
-                    if origin == (event.server, event.uri):
-                        self._note(listener, UPDATED, uri)
-
+            for listener, uri in self.watches.watchers((event.server, event.uri)):
+                self._note(listener, UPDATED, uri)
         elif isinstance(event, ElicitationCompleted):
             for listener in list(self._listeners):
                 if (event.server, event.id) in listener.pages:
@@ -296,14 +358,21 @@ class ChangeNotifier:
     def _note_all(self, method: str, concerns: Callable[[Client, Visibility], bool]) -> None:
         # Many sessions have the same principal and the same address.
         concerned: dict[tuple[Principal, Face], bool] = {}
-        for listener in list(self._listeners):
-            client = listener.client
-            key = (client.principal, client.face)
-            if key not in concerned:
-                visibility = self._visibility_of(client)
-                concerned[key] = visibility is not None and concerns(client, visibility)
-            if concerned[key]:
-                self._note(listener, method)
+
+        def note(listeners: Iterable[Listener]) -> None:
+            for listener in listeners:
+                client = listener.client
+                key = (client.principal, client.face)
+                if key not in concerned:
+                    visibility = self._visibility_of(client)
+                    concerned[key] = visibility is not None and concerns(client, visibility)
+                if concerned[key]:
+                    self._note(listener, method)
+
+        reachable = [it for it in self._listeners if it.is_reachable]
+        note(reachable[:_SLICE])
+        if len(reachable) > _SLICE:
+            self._soon(_in_slices, note, reachable)
 
     def _concerns(self, server: str, visibility: Visibility) -> bool:
         tags = self._tags_of(server)
@@ -353,6 +422,15 @@ class ChangeNotifier:
             return None
 
 
+async def _in_slices(
+    note: Callable[[Iterable[Listener]], None], listeners: Sequence[Listener]
+) -> None:
+    """Tell all listeners but the first slice, and let other tasks run in between."""
+    for start in range(_SLICE, len(listeners), _SLICE):
+        await anyio.lowlevel.checkpoint()
+        note(listeners[start : start + _SLICE])
+
+
 def watched_in(params: Mapping[str, Any]) -> list[str]:
     """Return the resources that a request to listen wants to watch, without duplicates.
 
@@ -362,14 +440,19 @@ def watched_in(params: Mapping[str, Any]) -> list[str]:
     asked: object = object_in(params.get("notifications")).get("resourceSubscriptions")
     uris = cast("list[object]", asked) if isinstance(asked, list) else []
     watched = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))
-    _check_amount(watched)
+    _check_amount(len(watched), sum(map(len, watched)))
     return watched
 
 
-def _check_amount(uris: Collection[str]) -> None:
-    if len(uris) > MOST or sum(map(len, uris)) > LONGEST:
+def _check_amount(count: int, chars: int) -> None:
+    if count > MOST or chars > LONGEST:
         words = f"A client may watch at most {MOST} resources, whose URIs have at most {LONGEST} "
         raise RpcError(INVALID_PARAMS, f"{words}characters together.")
+
+
+def _holder_of(listener: Listener) -> Holder:
+    principal = listener.client.principal
+    return principal.tenant, principal.subject
 
 
 def _ignore_outcome(_: str, __: BaseException | None) -> None:

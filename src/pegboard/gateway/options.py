@@ -47,21 +47,46 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     result_cache_results: int = 50
     """How many results the gateway keeps for one caller; the oldest goes first."""
     result_cache_bytes: int = 64_000_000
-    """How many bytes the gateway keeps for all callers of a tenant; one caller may use half."""
+    """How many bytes the gateway keeps for all callers; the oldest of the largest user goes first.
+    One caller may use half."""
+    response_bytes: int = 134_217_728
+    """How many bytes of large responses of servers may be under way at once; others wait."""
     parked_seconds: float = 600.0
     """How long a parked call waits for an answer."""
     parked_calls: int = 256
-    """How many calls may be parked, for all callers."""
+    """How many calls may be parked, for all callers; one tenant gets at most two thirds."""
     parked_each: int = 16
     """How many calls may be parked, for one caller."""
     listeners: int = 1024
-    """How many clients may listen for changes at once; one caller may use a quarter."""
+    """How many clients may listen for changes at once; one caller may use half."""
+    watched_resources: int = 10_000
+    """How many resources all clients may watch together; one caller may use half."""
+    registered_tools: int = 10_000
+    """How many definitions a tenant may register with `register_tool`; one key two thirds."""
+    registered_bytes: int = 16_000_000
+    """How many bytes those definitions may have; one key may use two thirds."""
     open_tenants: int = 64
     """How many tenants besides the first are open at once; the longest idle one closes first."""
+    log_bytes: int = 20_000_000
+    """How many bytes the log of the servers has on disk, for `pegboard logs`; 0 keeps no log."""
+    log_bytes_per_server: int = 2_000_000
+    """How many of those bytes one server may have; its oldest lines go first."""
+    calls_days: float = 7.0
+    """How many days the gateway keeps each call, without arguments and results."""
+    calls_bytes: int = 200_000_000
+    """How many bytes the calls may take on the disk; the oldest go first."""
+    record_arguments: bool = False
+    """Also keep the arguments of calls; they may hold secrets."""
+    record_results: bool = False
+    """Also keep the results of calls; they may hold secrets, and need much room."""
+    loop_stall_seconds: float = 0.1
+    """How much CPU time the event loop may use at a stretch, before this is counted in
+    ``/metrics`` and logged; 0 switches the watchdog off."""
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
             value = getattr(self, field)
-            least = 0 if field == "ttl_ms" else 1 if isinstance(value, int) else 0.001
+            may_be_zero = field in ("ttl_ms", "loop_stall_seconds", "log_bytes")
+            least = 0 if may_be_zero else 1 if isinstance(value, int) else 0.001
             if isinstance(value, int | float) and not isinstance(value, bool) and value < least:
                 raise ConfigError(f"`{field}` of the gateway is at least {least}, not {value}.")

@@ -48,6 +48,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """The protocol version of this client."""
     face: Face = Face()
     capabilities: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    """Reduced to those that the gateway carries."""
     info: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     session: str = ""
     """The id of its session in the handshake era; empty in the modern era."""
@@ -55,6 +56,11 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 class Channel(Protocol):
     """The way back to a client, for one running request or for a whole session."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client can be asked now."""
+        ...
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification, or drop it if the client is gone."""

@@ -5,6 +5,7 @@ server whose ``prefix`` is empty keeps its own URIs.
 """
 
 import re
+from functools import lru_cache
 from typing import Any, cast
 
 from pegboard.errors import ServerNotFoundError
@@ -73,6 +74,7 @@ class ResourceUris:
             return False
 
 
+@lru_cache(1024)
 def scheme_of(server: str) -> str:
     """Return the name of a server as the start of a URI scheme; no two names give the same.
 

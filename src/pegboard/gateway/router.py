@@ -90,13 +90,12 @@ class Router:
         given = {**object_in(arguments)}  # pyright: ignore[reportUnknownArgumentType]
         client, on_tool = caller.request.client, caller.request.on_tool
         own = tenant.surfaces.own(name, client)
-        tool = await tenant.calls.find(name, caller.visibility) if own is None else own.definition
+        if own is None:
+            relays = tenant.surfaces.relays(client)
+            return await tenant.calls.call(caller, name, given, relays=relays, on_tool=on_tool)
         if on_tool is not None:
-            on_tool(tool)
-        if own is not None:
-            return await own.call(caller, given)
-        relays = tenant.surfaces.relays(client)
-        return await tenant.calls.call(caller, tool, given, relays=relays)
+            on_tool(own.definition)
+        return await own.call(caller, given)
 
     async def _list_resources(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         return {**await tenant.resources.page(caller, size=self._size), **self._hints}

@@ -44,6 +44,8 @@ class Listener:
         self.wanted: set[str] = set()
         self.uris: dict[str, tuple[str, str]] = {}
         """Server and original URI of the resources it watches, by their URIs in the gateway."""
+        self.uri_chars: int = 0
+        """How many characters these URIs have together."""
         self.pages: dict[tuple[str, str], None] = {}
         """Server and id of the elicitations that sent its user to a web page."""
         self.wake: anyio.Event = anyio.Event()
@@ -51,6 +53,11 @@ class Listener:
         self._channel = channel
         self._meta = meta
         self._pending: dict[tuple[str, str], None] = {}
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether notifications reach the client now; a session may have no open stream."""
+        return self.client.era == "modern" or self._channel.can_ask
 
     def note(self, method: str, uri: str = "") -> None:
         """Queue a notification, if the client wants it."""

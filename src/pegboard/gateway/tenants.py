@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 
@@ -14,11 +15,12 @@ from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
+from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.gateway.catalog.group_addresses import Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
 from pegboard.gateway.catalog.tool_list import ToolList, raw_definition
-from pegboard.gateway.notifications import ChangeNotifier
+from pegboard.gateway.notifications import ChangeNotifier, NotificationShares
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.passthrough.completions import Completions
 from pegboard.gateway.passthrough.listing_cache import ListingCache
@@ -31,17 +33,49 @@ from pegboard.gateway.tools.get_tool_definition import get_tool_definition
 from pegboard.gateway.tools.list_tools_by_category import list_tools_by_category
 from pegboard.gateway.tools.read_result import read_result
 from pegboard.gateway.tools.register_tool import register_tool, unregister_tool
+from pegboard.gateway.tools.registration_quota import RegisteredTools
 from pegboard.gateway.tools.search_tools import search_tools
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.observe.call_reporter import CallReporter
+from pegboard.policies.fair_share import FairShare, LimitUse
 
-__all__ = ["OpenTenant", "Tenant", "Tenants"]
+__all__ = ["Common", "OpenTenant", "Tenant", "Tenants"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 OpenTenant = Callable[[str], Hub | None]
 """Returns the hub of a tenant, not yet open; ``None`` if there is no such tenant."""
+
+
+class Common:
+    """What all tenants of a gateway share: parked calls, cached results, limits, the reporter."""
+
+    def __init__(self, options: GatewayOptions, group: TaskGroup, reporter: CallReporter) -> None:
+        self.reporter: CallReporter = reporter
+        self.suspended_calls: SuspendedCalls = SuspendedCalls(
+            group,
+            seconds=options.parked_seconds,
+            most=options.parked_calls,
+            each=options.parked_each,
+        )
+        self.result_cache: ResultCache = ResultCache(
+            seconds=options.result_cache_seconds,
+            each=options.result_cache_results,
+            most=options.result_cache_bytes,
+        )
+        self.notifications: NotificationShares = NotificationShares(
+            listeners=FairShare("listeners", options.listeners, setting="gateway.listeners"),
+            watches=FairShare(
+                "watched resources", options.watched_resources, setting="gateway.watched_resources"
+            ),
+        )
+
+    def limits(self) -> list[LimitUse]:
+        """Return how much is used up of each limit."""
+        shares = (self.suspended_calls.shares, *self.notifications, self.result_cache.shares)
+        return [it.use() for it in shares]
 
 
 class Tenant:
@@ -55,39 +89,33 @@ class Tenant:
         *,
         bridge: Bridge,
         methods: Iterable[str],
+        common: Common,
     ) -> None:
         self.hub: Hub = hub
-        self.result_cache: ResultCache = ResultCache(
-            seconds=options.result_cache_seconds,
-            each=options.result_cache_results,
-            most=options.result_cache_bytes,
-        )
         self.tools: ToolList = ToolList(hub.registry, partial(raw_definition, hub))
         self.startup_wait: StartupWait = StartupWait(hub, self.tools)
         self.uris: ResourceUris = ResourceUris(hub)
+        self.registered: RegisteredTools = RegisteredTools(
+            hub.registry, most=options.registered_tools, most_bytes=options.registered_bytes
+        )
         limit = options.max_result_chars
         self.calls: CallRunner = CallRunner(
             hub,
             self.startup_wait,
             bridge,
-            result_cache=self.result_cache,
+            result_cache=common.result_cache,
             uris=self.uris,
             limit=limit,
+            reporter=common.reporter,
         )
         own = (
-            search_tools(
-                hub.registry,
-                self.tools,
-                self.startup_wait,
-                methods=methods,
-                default=options.search_method,
-            ),
+            search_tools(hub, self.startup_wait, methods=methods, default=options.search_method),
             get_tool_definition(self.tools, self.startup_wait),
             list_tools_by_category(self.tools, self.startup_wait),
-            register_tool(hub.registry),
-            unregister_tool(hub.registry, self.tools),
-            call_tool(self.calls),
-            read_result(self.result_cache, page=limit),
+            register_tool(hub.registry, self.registered),
+            unregister_tool(hub.registry, self.tools, self.registered),
+            call_tool(self.calls, hub.registry),
+            read_result(common.result_cache, page=limit),
         )
         self.surfaces: Surfaces = Surfaces(self.tools, own, options)
         self.changes: ChangeNotifier = ChangeNotifier(
@@ -95,7 +123,7 @@ class Tenant:
             group,
             surfaces=self.surfaces,
             visibility=self.visibility,
-            most=options.listeners,
+            shares=common.notifications,
             seconds=options.list_seconds,
         )
         listings = ListingCache(
@@ -147,6 +175,13 @@ class Tenant:
         """Stop following the catalogue and the servers."""
         self.changes.close()
         self.tools.close()
+        self.registered.close()
+
+    def limits(self, name: str) -> list[LimitUse]:
+        """Return how much is used up of the limits of this tenant, with its name."""
+        used = self.registered.use()
+        used += [it for server in self.hub.enabled_servers() for it in server.limits()]
+        return [msgspec.structs.replace(it, name=f"{it.name} ({name})") for it in used]
 
     @property
     def is_idle(self) -> bool:
@@ -166,7 +201,7 @@ class Tenants:
         opens: returns the hubs of other tenants; without it there are none.
         group: runs the tasks that open them; it is cancelled before the tenants close.
         most: how many other tenants are open at once.
-        waits: tells whether calls of a tenant are parked.
+        common: tells whether calls of a tenant are parked, and results cached.
     """
 
     def __init__(
@@ -177,17 +212,28 @@ class Tenants:
         group: TaskGroup,
         *,
         most: int,
-        waits: Callable[[str], bool],
+        common: Common,
     ) -> None:
         self.first: Tenant = first
         self._make = make
         self._opens = opens
         self._group = group
-        self._free = most
-        self._waits = waits
+        self._most = self._free = most
+        self._common = common
         self._is_closed = False
         self._others: OrderedDict[str, Tenant] = OrderedDict()
         self._transitions: dict[str, _Transition] = {}
+
+    def use(self) -> LimitUse:
+        """Return how many tenants are open, besides the first."""
+        used = self._most - self._free
+        return LimitUse(
+            name="open tenants", used=used, limit=self._most, setting="gateway.open_tenants"
+        )
+
+    def by_name(self) -> dict[str, Tenant]:
+        """Return all open tenants by their names."""
+        return {DEFAULT_TENANT: self.first, **self._others}
 
     def open_now(self) -> list[Tenant]:
         """Return all open tenants."""
@@ -265,11 +311,12 @@ class Tenants:
         if self._free:
             self._free -= 1
             return
-        idle = [name for name, it in self._others.items() if it.is_idle and not self._waits(name)]
+        waits = self._common.suspended_calls.waits_in
+        idle = [name for name, it in self._others.items() if it.is_idle and not waits(name)]
         if not idle:
             raise RpcError(INVALID_REQUEST, "Too many tenants are busy; try again later.")
         # The least recently used goes first, but tenants with cached results go last of all.
-        await self._leave(min(idle, key=lambda name: len(self._others[name].result_cache) > 0))
+        await self._leave(min(idle, key=self._common.result_cache.has_results_of))
 
     async def _start(self, hub: Hub) -> Tenant:
         await hub.start(wait=False)

@@ -6,22 +6,26 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Never, Self, Unpack
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
+from anyio.lowlevel import current_token
 from msgspec.structs import replace
 
 from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError, ToolNotFoundError
-from pegboard.hub.missing_tools import why_missing
+from pegboard.hub.missing_tools import UnavailableServer, unavailable_servers, why_missing
 from pegboard.hub.options import HubOptions, Source, check_options
 from pegboard.hub.sources import configs_of, load, load_again
 from pegboard.hub.sync_hub import SyncHub
-from pegboard.model import ToolResult, truncate_text
+from pegboard.hub.tool_mapping import HubTool, ToolMapping
+from pegboard.model import Tool, ToolResult, truncate_text
 from pegboard.model.fork_guard import ForkGuard
 from pegboard.model.tool_names import NameTable, naming_of
 from pegboard.registry import Registry
 from pegboard.search import SearchOptions, SearchResponse
+from pegboard.search.options import DEFAULT_METHOD
 from pegboard.storage import Store, open_store
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import (
@@ -42,6 +46,9 @@ from pegboard.upstream import (
 from pegboard.upstream.owner_loop import OwnerLoop
 
 __all__ = ["Hub"]
+
+_SEARCH_THREADS = 4
+"""How many slow searches run at once, so that a flood of them leaves threads for other work."""
 
 
 class Hub:
@@ -67,6 +74,8 @@ class Hub:
         registry, catalog_cache = options.get("registry"), options.get("catalog_cache")
         self.registry: Registry = Registry() if registry is None else registry
         """The board with all tools; local tools can be added to it."""
+        # One for each event loop, because those that wait for it belong to one.
+        self._limiters: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
         self._is_up: object = None
         self._keeps = False
         self._own_store: Store | None = None
@@ -76,12 +85,11 @@ class Hub:
         """The file that was read, and the problems in it."""
         on_conflict = options.get("on_conflict", "rename")
         self._naming = naming_of(options.get("naming", "mcp"))
-        names = NameTable(self._name, on_conflict=on_conflict, taken=self.registry.runs)
-        self._names = names
+        self._names = NameTable(self._name, on_conflict=on_conflict, taken=self.registry.runs)
         self._supervisor = Supervisor(
             Board(
                 registry=self.registry,
-                names=names,
+                names=self._names,
                 on_conflict=on_conflict,
                 policies={},
                 catalog_cache=self._default_catalog_cache()
@@ -97,6 +105,7 @@ class Hub:
             ),
             on_login=options.get("on_login"),
             tenant=options.get("tenant") or "",
+            log=options.get("server_log"),
         )
 
     @classmethod
@@ -287,6 +296,25 @@ class Hub:
         self._guard.check()
         return _Statuses((name, it.status) for name, it in self._supervisor.servers.items())
 
+    def enabled_servers(self) -> list[UpstreamServer]:
+        """Return the servers that the configuration does not switch off."""
+        self._guard.check()
+        return [it for it in self._supervisor.servers.values() if it.config.enabled]
+
+    def unavailable_servers(self) -> list[UnavailableServer]:
+        """Return the configured servers of which no tool is known, and why."""
+        self._guard.check()
+        problems, servers = self.loaded.problems, self._supervisor.servers.values()
+        if not problems and all(it.config.enabled and it.listing.is_known for it in servers):
+            # Each search asks, and nearly always there are none.
+            return []
+        return unavailable_servers(
+            servers,
+            problems,
+            starting=self._supervisor.starting(),
+            naming=self._name,
+        )
+
     def server(self, name: str) -> UpstreamServer:
         """Return one server, to start, stop or refresh it, or to send it other requests.
 
@@ -354,39 +382,64 @@ class Hub:
             UpstreamError: when its server failed, or the hub is not open.
         """
         self._guard.check()
-        try:
-            if on_progress is None:
-                return ToolResult.of(await self.registry.acall(name, arguments, meta))
+        token = None
+        if on_progress is not None:
             context = context_of_call.get() or CallContext()
             token = context_of_call.set(replace(context, on_progress=on_progress))
-            try:
-                return ToolResult.of(await self.registry.acall(name, arguments, meta))
-            finally:
-                context_of_call.reset(token)
+        try:
+            return ToolResult.of(await self.registry.acall(name, arguments, meta))
         except ToolNotFoundError as error:
             raise self._why_missing(error, name) from None
+        finally:
+            if token is not None:
+                context_of_call.reset(token)
 
-    async def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
-        """Return the tools that match a text, the best first, or none.
+    async def search(
+        self,
+        text: str,
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> SearchResponse:
+        """Return what `Registry.search` returns, without blocking other tasks.
 
-        It runs in a thread, so that the first search, which builds the index, blocks no other task.
+        A quick search runs at once. Any other, such as the first one, runs in a thread.
 
         Raises:
             InvalidQueryError: when the query is invalid; see `SearchOptions`.
         """
         self._guard.check()
-        return await anyio.to_thread.run_sync(partial(self.registry.search, text, **options))
+        search = partial(self.registry.search, text, where=where, **options)
+        if self.registry.is_search_quick(text, method=options.get("method", DEFAULT_METHOD)):
+            return search()
+        return await anyio.to_thread.run_sync(search, limiter=self._search_threads())
 
     async def search_many(
-        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+        self,
+        texts: Iterable[str],
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[SearchResponse]:
-        """Search for many texts at once.
+        """Search for many texts at once, in a thread.
 
         Raises:
             InvalidQueryError: when one of the queries is invalid.
         """
         self._guard.check()
-        return await anyio.to_thread.run_sync(partial(self.registry.search_many, texts, **options))
+        search = partial(self.registry.search_many, texts, where=where, **options)
+        return await anyio.to_thread.run_sync(search, limiter=self._search_threads())
+
+    def _search_threads(self) -> anyio.CapacityLimiter:
+        limiter = anyio.CapacityLimiter(_SEARCH_THREADS)
+        return self._limiters.setdefault(current_token().native_token, limiter)
+
+    @property
+    def tools(self) -> ToolMapping[HubTool]:
+        """The visible tools by name: ``await hub.tools[name](**arguments)`` is `call`."""
+        return ToolMapping(
+            self.registry, lambda tool: HubTool(tool, self.call), why_missing=self._why_missing
+        )
 
     def render(self, name: str, result: ToolResult) -> str:
         """Return a result as text for a model, truncated with a mark at its server's limit.
@@ -395,11 +448,9 @@ class Hub:
             ToolNotFoundError: when there is no such tool.
         """
         self._guard.check()
-        server = self.registry.get(name).server
+        server = self._supervisor.servers.get(self.registry.get(name).server or "")
         text = result.text()
-        if server not in self._supervisor.servers:
-            return text
-        return truncate_text(text, self._supervisor.servers[server].config.max_result_chars)
+        return text if server is None else truncate_text(text, server.config.max_result_chars)
 
     def toolset(self, **selection: Unpack[Selection]) -> Toolset:
         """Return a selected, renamed, filtered view of the tools; see `Toolset`.
@@ -433,8 +484,9 @@ class Hub:
 
     def _name(self, server: str, tool: str) -> str:
         known = self._supervisor.servers.get(server)
-        prefix = None if known is None else known.config.prefix
-        return self._naming(server, tool) if prefix is None else prefix + tool
+        if known is None:
+            return self._naming(server, tool)
+        return known.config.tool_name(tool, self._naming)
 
     async def _configs(self) -> list[ServerConfig]:
         self.loaded = await load(self._source, self._options)

@@ -1,7 +1,11 @@
-"""Missing tools: explain why a tool that a caller wants is not on the board."""
+"""Missing tools: explain why a tool is not on the board, and which servers have none there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
+import msgspec
+
+from pegboard.config import Problem
 from pegboard.errors import (
     PegboardError,
     ServerAuthenticationError,
@@ -11,9 +15,11 @@ from pegboard.errors import (
 from pegboard.model.tool_names import Naming
 from pegboard.upstream import ServerState, UpstreamServer
 
-__all__ = ["why_missing"]
+__all__ = ["UnavailableServer", "unavailable_servers", "why_missing"]
 
 _ANY = "tool"
+_OFF = "the configuration switches it off."
+_UNKNOWN = "it has not listed its tools yet."
 
 
 def why_missing(
@@ -44,15 +50,6 @@ def _owner(name: str, servers: list[UpstreamServer], naming: Naming) -> Upstream
     return servers[prefixes.index(longest)] if fitting.count(longest) == 1 else None
 
 
-def _prefix(server: str, naming: Naming) -> str:
-    """Return the prefix of all tool names of a server; empty if it is unknown."""
-    try:
-        # With an ordinary tool name: a custom naming policy need not handle an empty one.
-        return naming(server, _ANY).rpartition(_ANY)[0]
-    except Exception:  # noqa: BLE001 - a policy may raise anything; each tool is told so
-        return ""
-
-
 def _unavailable(server: UpstreamServer, name: str) -> ServerUnavailableError:
     status = server.status
     reason = status.last_error or "its tools are unknown."
@@ -70,3 +67,77 @@ def _reworded(error: ToolNotFoundError, words: str) -> ToolNotFoundError:
     reworded = ToolNotFoundError(error.name, nearest=error.nearest)
     reworded.args = (words,)
     return reworded
+
+
+class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A configured server of which no tool is known, so that the board shows nothing of it."""
+
+    name: str
+    state: Literal["starting", "down"]
+    reason: str = ""
+    """Why it cannot be used, without secrets; for the operator, because it may name commands."""
+    prefix: str = ""
+    """What the names of its tools would begin with; empty if that is unknown."""
+    target: str = ""
+    """Its command line or address, without secrets; for the operator."""
+    tags: tuple[str, ...] = ()
+
+
+def unavailable_servers(
+    servers: Iterable[UpstreamServer],
+    problems: Iterable[Problem],
+    *,
+    starting: Iterable[str],
+    naming: Naming,
+) -> list[UnavailableServer]:
+    """Return the servers whose tools are unknown, and the entries that are no servers at all.
+
+    Args:
+        servers: the servers of a hub.
+        problems: the problems in the configuration.
+        starting: the names of the servers that are starting for the first time.
+        naming: names the tools of a server.
+    """
+    known, early = list(servers), frozenset(starting)
+    found = [
+        _of_server(it, naming, is_starting=it.config.name in early)
+        for it in known
+        if not (it.config.enabled and it.is_known)
+    ]
+    names = {it.config.name for it in known}
+    return [*found, *_left_out(problems, names, naming)]
+
+
+def _prefix(server: str, naming: Naming) -> str:
+    """Return the prefix of all tool names of a server; empty if it is unknown."""
+    try:
+        # With an ordinary tool name: a custom naming policy need not handle an empty one.
+        return naming(server, _ANY).rpartition(_ANY)[0]
+    except Exception:  # noqa: BLE001 - a policy may raise anything; each tool is told so
+        return ""
+
+
+def _of_server(server: UpstreamServer, naming: Naming, *, is_starting: bool) -> UnavailableServer:
+    config, status = server.config, server.status
+    reason = _OFF if status.state == ServerState.DISABLED else status.last_error or _UNKNOWN
+    return UnavailableServer(
+        name=config.name,
+        state="starting" if is_starting else "down",
+        reason="" if is_starting else reason,
+        prefix=_prefix(config.name, naming),
+        target=config.target,
+        tags=config.tags,
+    )
+
+
+def _left_out(
+    problems: Iterable[Problem], servers: set[str], naming: Naming
+) -> Iterator[UnavailableServer]:
+    """Give each entry that could not become a server, with the first of its problems."""
+    told = set(servers)
+    for it in problems:
+        if it.server is None or it.severity != "error" or it.server in told:
+            continue
+        told.add(it.server)
+        prefix = _prefix(it.server, naming)
+        yield UnavailableServer(name=it.server, state="down", reason=it.message, prefix=prefix)

@@ -9,7 +9,7 @@ from pegboard.config import ServerConfig
 from pegboard.model.tool_names import NamingOption, OnConflict
 from pegboard.registry import Registry
 from pegboard.storage import Store
-from pegboard.upstream import CatalogCache, Question
+from pegboard.upstream import CatalogCache, Question, ServerLogger
 
 __all__ = ["HubOptions", "Source", "check_options"]
 
@@ -25,8 +25,9 @@ class HubOptions(TypedDict, total=False):
     registry: Registry
     """The board to use, perhaps with local tools on it; by default a new one."""
     naming: NamingOption
-    """How tools are named: ``"mcp"``, ``"double_underscore"``, ``"plain"``, a template such as
-    ``"{server}-{tool}"``, or a function of server and tool."""
+    """How tools are named: ``"mcp"``, ``"mcp_short"``, ``"double_underscore"``, ``"plain"``, a
+    template such as ``"{server}-{tool}"``, or a function of server and tool. ``gateway.naming`` of
+    the file overrides it."""
     on_conflict: OnConflict
     """What happens when two tools want one name: ``"rename"``, ``"skip"``, ``"override"`` or
     ``"raise"``."""
@@ -57,6 +58,8 @@ class HubOptions(TypedDict, total=False):
     them: see `CallContext`."""
     on_login: Callable[[str, str], object]
     """Shows the login page of a server (name, URL) to a person; by default a browser opens it."""
+    server_log: ServerLogger
+    """Keeps what servers write to standard error, and what becomes of them."""
 
 
 def check_options(config: object, options: HubOptions) -> None:

@@ -1,11 +1,12 @@
 """SyncHub: a hub for synchronous programs, without an event loop of their own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
 
 from pegboard.config import LoadedConfig, ServerConfig
-from pegboard.model import ToolResult
+from pegboard.hub.tool_mapping import HubTool, SyncHubTool, ToolMapping
+from pegboard.model import Tool, ToolResult
 from pegboard.registry import Registry
 from pegboard.registry.background_loop import run_in_background
 from pegboard.search import SearchOptions, SearchResponse
@@ -189,6 +190,11 @@ class SyncHub:
             lambda: self._hub.call(name, arguments, meta=meta, on_progress=on_progress), tool=name
         )
 
+    @property
+    def tools(self) -> ToolMapping[SyncHubTool]:
+        """The visible tools by name: ``hub.tools[name](**arguments)`` is `call`."""
+        return self._hub.tools.of(lambda tool: SyncHubTool(tool, self.call))
+
     def request(
         self, server: str, method: str, params: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
@@ -200,23 +206,33 @@ class SyncHub:
         """
         return self.server(server).request(method, params)
 
-    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchResponse:
-        """Return the tools that match a text, the best first, or none.
+    def search(
+        self,
+        text: str,
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> SearchResponse:
+        """Return what `Registry.search` returns.
 
         Raises:
             InvalidQueryError: when the query is invalid; see `SearchOptions`.
         """
-        return self.registry.search(text, **options)
+        return self.registry.search(text, where=where, **options)
 
     def search_many(
-        self, texts: Iterable[str], **options: Unpack[SearchOptions]
+        self,
+        texts: Iterable[str],
+        *,
+        where: Callable[[Tool], bool] | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[SearchResponse]:
         """Search for many texts at once.
 
         Raises:
             InvalidQueryError: when one of the queries is invalid.
         """
-        return self.registry.search_many(texts, **options)
+        return self.registry.search_many(texts, where=where, **options)
 
     def render(self, name: str, result: ToolResult) -> str:
         """Return a result as text for a model, truncated with a mark at its server's limit.
@@ -243,6 +259,9 @@ class _Hub(Protocol):
 
     @property
     def servers(self) -> dict[str, ServerStatus]: ...
+
+    @property
+    def tools(self) -> ToolMapping[HubTool]: ...
 
     def server(self, name: str) -> UpstreamServer: ...
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pegboard.lazy_names import Listing, Lookup, lazy_names
 
 if TYPE_CHECKING:
-    from pegboard.model.call import CallRecord, Step, Tally, Temperature, ToolCall, Usage
+    from pegboard.model.call import CallRecord, Phases, Step, Tally, Temperature, ToolCall, Usage
     from pegboard.model.content import (
         Audio,
         Content,
@@ -53,6 +53,7 @@ __all__ = [
     "NamingOption",
     "OnConflict",
     "Other",
+    "Phases",
     "Principal",
     "ResourceContents",
     "ResourceLink",
@@ -88,6 +89,7 @@ _HOMES = {
     "NamingOption": "tool_names",
     "OnConflict": "tool_names",
     "Other": "content",
+    "Phases": "call",
     "Principal": "principal",
     "ResourceContents": "content",
     "ResourceLink": "content",

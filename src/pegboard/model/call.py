@@ -15,6 +15,7 @@ __all__ = [
     "NO_META",
     "CallRecord",
     "HoldingRecord",
+    "Phases",
     "Step",
     "Tally",
     "Temperature",
@@ -35,6 +36,24 @@ class Tally(msgspec.Struct):
     attempts: int = 0
 
 
+class Phases(msgspec.Struct, omit_defaults=True, gc=False):
+    """The seconds that a call spent in each phase; what is left of its duration is our own work.
+
+    Pass one to `Registry.acall`, and each phase is added where it happens.
+    """
+
+    queued: float = 0.0
+    """Waiting for a free slot of a concurrency limit."""
+    connecting: float = 0.0
+    """Waiting for a server to start or to connect."""
+    at_server: float = 0.0
+    """From sending the request to its response, in all attempts."""
+    waiting: float = 0.0
+    """Waiting for a person who answers a question of the server."""
+    caching: float = 0.0
+    """Cutting a long result, and keeping the rest of it."""
+
+
 class ToolCall(msgspec.Struct, frozen=True):
     """One call of one tool. A function with a parameter of this type receives it."""
 
@@ -46,6 +65,9 @@ class ToolCall(msgspec.Struct, frozen=True):
     """True when the tool may run in the caller's thread, because that thread waits for it."""
     tally: Tally | None = None
     """Present when the tool may be started more or less than once: under retry, or in a queue."""
+
+    phases: Phases | None = None
+    """Where the phases of the call are added; ``None`` if they are not measured."""
 
     def started(self) -> None:
         """Count one start of the tool's own code."""
@@ -110,6 +132,8 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=F
     """What the caller attached to the call."""
     arguments: Mapping[str, Any] | None = None
     result: Any = None
+    phases: Phases | None = None
+    """The phases of the call, if they were measured."""
 
     def __eq__(self, other: object) -> bool:
         """Compare by content, whether or not the garbage collector knows the record."""

@@ -207,7 +207,13 @@ def result_of(raw: Mapping[str, Any]) -> ToolResult:
     Raises:
         TypeError, ValueError: when it is not such a result.
     """
-    blocks = raw.get("content") or ()
+    found: object = raw.get("content") or ()
+    said: object = raw.get("_meta") or NO_META
+    if not isinstance(found, list | tuple):
+        raise ValueError(f"Its content is a list of objects, not {type(found).__name__!r}.")  # noqa: TRY004 - documented
+    if not isinstance(said, dict):
+        raise ValueError(f"Its `_meta` is an object, not {type(said).__name__!r}.")  # noqa: TRY004 - documented
+    blocks = cast("tuple[Any, ...]", found)
     if len(blocks) > MOST_BLOCKS:
         raise ValueError(f"It has {len(blocks)} content blocks; the limit is {MOST_BLOCKS}.")
     for block in blocks:
@@ -218,7 +224,8 @@ def result_of(raw: Mapping[str, Any]) -> ToolResult:
         content=blocks,
         structured_content=raw.get("structuredContent"),
         is_error=bool(raw.get("isError")),
-        meta=freeze(raw.get("_meta") or {}),
+        # Not frozen, as little as the rest: it may have many values.
+        meta=cast("dict[str, Any]", said),
         wire=raw,
     )
 

@@ -22,6 +22,7 @@ __all__ = [
     "double_underscore",
     "legal_name",
     "mcp",
+    "mcp_short",
     "name_matcher",
     "naming_of",
     "nearest_names",
@@ -41,6 +42,9 @@ _FIELD = re.compile(r"\{(server|tool)\}")
 _HASH_LENGTH = 8
 # Comparing costs about 10 µs a name: enough candidates for a good hint, few enough for 5 ms.
 _MAX_COMPARED = 500
+# Reading costs about 2 µs a name.
+MAX_READ = 20_000
+"""So many names are read to find similar ones."""
 _SEPARATORS = str.maketrans("", "", "_-./: ")
 _FAR = 0.2
 """A name that is less similar than the best by so much is not suggested."""
@@ -87,11 +91,14 @@ def name_matcher(option: str, patterns: Iterable[str]) -> Callable[[str], bool]:
 
 
 def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Return the names most like the given one, best first; few or none when nothing is close."""
+    """Return the names most like the given one, best first; few or none when nothing is close.
+
+    Only the first `MAX_READ` names are read: put those first that may be alike.
+    """
     if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH:
         return []
     wanted = _squash(name)
-    squashed = {other: _squash(other) for other in names}
+    squashed = {other: _squash(other) for other in islice(names, MAX_READ)}
     exact = [other for other, form in squashed.items() if form == wanted]
     if exact:
         return exact[:limit]
@@ -107,6 +114,14 @@ def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list
 def mcp(server: str, tool: str) -> str:
     """Name a tool ``mcp_{server}_{tool}``, with ``_`` for each ``-`` of the server."""
     return f"mcp_{server.replace('-', '_')}_{tool}"
+
+
+def mcp_short(server: str, tool: str) -> str:
+    """Name a tool as `mcp` does, but without the server's name at the beginning of its own name."""
+    own = server.replace("-", "_")
+    start, mark, rest = tool[: len(own)], tool[len(own) : len(own) + 1], tool[len(own) + 1 :]
+    repeats = start.replace("-", "_").lower() == own.lower() and mark in ("_", "-")
+    return mcp(server, rest if repeats and rest else tool)
 
 
 def double_underscore(server: str, tool: str) -> str:
@@ -130,6 +145,7 @@ def prefixed(prefix: str) -> Naming:
 
 _BY_NAME: Mapping[str, Naming] = {
     "mcp": mcp,
+    "mcp_short": mcp_short,
     "double_underscore": double_underscore,
     "plain": plain,
 }

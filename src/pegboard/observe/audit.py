@@ -24,7 +24,15 @@ from pegboard.observe.json_lines import append_lines, open_file_to_append
 from pegboard.storage import Store
 from pegboard.storage.write_behind import WriteBehind
 
-__all__ = ["AUDIT", "Audit", "AuditOutcome", "AuditRecord", "record_of_call", "without_secrets"]
+__all__ = [
+    "AUDIT",
+    "Audit",
+    "AuditOutcome",
+    "AuditRecord",
+    "record_of_call",
+    "redacted",
+    "without_secrets",
+]
 
 AuditOutcome = Literal["done", "refused", "failed"]
 """Whether the action was done, was refused, or failed."""
@@ -91,13 +99,14 @@ def without_secrets(record: AuditRecord) -> dict[str, Any]:
     """Return a record as JSON, with everything that looks like a secret redacted, and texts cut."""
     found: dict[str, Any] = msgspec.to_builtins(record)
     for name in found.keys() & set(_TEXTS):
-        text = _redacted(found[name], is_name=name in _NAMES)
+        text = redacted(found[name], is_name=name in _NAMES)
         found[name] = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
     return found
 
 
 @lru_cache(maxsize=10_000)
-def _redacted(text: str, *, is_name: bool) -> str:
+def redacted(text: str, *, is_name: bool) -> str:
+    """Return a text in which nothing looks like a secret, and each character can be printed."""
     # Not every store holds every character.
     text = "".join(it if it.isprintable() else "?" for it in text)
     text = _OWN_KEY.sub(r"\1_***", text)

@@ -1,21 +1,21 @@
 """Usage of tools: daily totals of calls in a store, and the usage report over some days."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
 from pegboard.errors import RevisionConflictError, StorageError
-from pegboard.model import freeze
-from pegboard.observe.audit import AuditRecord
-from pegboard.storage import DEFAULT_TENANT, KeyValues, Store, StoredValue
+from pegboard.model import Usage, freeze
+from pegboard.storage import KeyValues, Store, StoredValue
 
 __all__ = [
     "CALLS",
     "DAILY_USAGE",
     "DailyTotals",
     "DailyUsage",
+    "ToolTotal",
     "ToolUsage",
     "check_day",
     "usage_report",
@@ -68,7 +68,7 @@ class ToolUsage(msgspec.Struct, frozen=True, kw_only=True):
     last_used: datetime | None
     """When the tool was last called, as far as that is known; also before these days."""
     calls_ever: int
-    """The calls that reached the tool since the store was created."""
+    """The calls since the store was created; never less than ``calls``."""
 
 
 class DailyTotals:
@@ -175,22 +175,26 @@ def check_day(name: str, value: object) -> None:
 
 
 def usage_report(
-    store: Store, *, days: int, audit: Iterable[AuditRecord] = (), now: datetime | None = None
+    store: Store,
+    *,
+    days: int,
+    calls: Callable[[date], Mapping[str, "ToolTotal"]] | None = None,
+    now: datetime | None = None,
 ) -> list[ToolUsage]:
     """Return the tools that were called on the last days (UTC, today included), most used first.
 
-    The report counts the calls that a `History` keeps in the store, and those in the audit of a
-    gateway. A tool that appears in neither, but was used on these days according to the store's
-    usage counts, is reported with all of its calls ever.
+    The report counts the calls that a `History` keeps in the store, and those that a gateway keeps.
+    A tool that appears in neither, but was used on these days according to the store's usage
+    counts, is reported with all of its calls ever.
 
     Args:
         store: the tenant's store.
         days: how many days to look back.
-        audit: the audit records of all tenants; those of other tenants, and those that are not
-            calls of tools, are ignored.
+        calls: returns the totals of the tenant's calls that a gateway keeps, since a day.
         now: the end of the days.
 
     Raises:
+        OSError: when those calls cannot be read.
         StorageError: when the store cannot be read.
         ValueError: when ``days`` is less than 1.
     """
@@ -198,34 +202,37 @@ def usage_report(
         raise ValueError(f"`days` is the number of days to look back, at least 1, not {days}.")
     today = (now or datetime.now(UTC)).date().toordinal()
     first = date.fromordinal(max(1, today - days + 1))
-    found: dict[str, _ToolTotal] = {}
+    found: dict[str, ToolTotal] = {}
     for it in DailyTotals(store, store.namespace(CALLS)).since(first):
-        total = found.setdefault(it.tool, _ToolTotal())
-        total.add(it.calls, it.failures, seconds=it.seconds, measured=it.calls, slowest=it.slowest)
+        found.setdefault(it.tool, ToolTotal()).add_day(it)
+    if calls is not None:
+        for name, total in calls(first).items():
+            found.setdefault(name, ToolTotal()).add_total(total)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC).timestamp()
-    for it in audit:
-        # A refused tool was not used, and callers may invent the names that they ask for.
-        is_call = it.action == "tools/call" and it.target and it.outcome != "refused"
-        if is_call and it.at >= since and _is_of(it, store.tenant):
-            found.setdefault(it.target, _ToolTotal()).note(it)
     ever = store.usage()
-    for name, used in ever.items():
-        if name not in found and used.last_used is not None and used.last_used.timestamp() >= since:
-            found[name] = _ToolTotal(used.use_frequency)
-    report = [
-        ToolUsage(
-            tool=name,
-            calls=total.calls,
-            failed=sum(total.failures.values()),
-            failures=freeze(total.failures),
-            mean_seconds=total.seconds / total.measured if total.measured else None,
-            slowest_seconds=total.slowest if total.measured else None,
-            last_used=_latest(total.last, ever[name].last_used if name in ever else None),
-            calls_ever=ever[name].use_frequency if name in ever else 0,
-        )
-        for name, total in found.items()
+    report = [_reported(name, total, ever.get(name, Usage())) for name, total in found.items()]
+    report += [
+        _reported(name, None, used)
+        for name, used in ever.items()
+        if name not in found and used.last_used is not None and used.last_used.timestamp() >= since
     ]
     return sorted(report, key=lambda it: (-it.calls, it.tool))
+
+
+def _reported(name: str, total: "ToolTotal | None", ever: Usage) -> ToolUsage:
+    measured = ToolTotal() if total is None else total
+    last = datetime.fromtimestamp(measured.last, UTC) if measured.last else None
+    return ToolUsage(
+        tool=name,
+        calls=ever.use_frequency if total is None else total.calls,
+        failed=sum(measured.failures.values()),
+        failures=freeze(measured.failures),
+        mean_seconds=measured.microseconds / 1e6 / measured.calls if measured.calls else None,
+        slowest_seconds=measured.slowest / 1e6 if measured.calls else None,
+        last_used=_latest(last, ever.last_used),
+        # The store counts those that reached the tool, some moments after they are over.
+        calls_ever=max(ever.use_frequency + measured.unreached, measured.calls),
+    )
 
 
 class _Call(msgspec.Struct):
@@ -237,29 +244,72 @@ class _Call(msgspec.Struct):
     outcome: str
 
 
-class _Total(msgspec.Struct):
+class ToolTotal(msgspec.Struct, omit_defaults=True):
+    """The calls of one tool on one day or more."""
+
     # Whole numbers, so that it does not matter in which order calls are added.
     calls: int = 0
     failures: dict[str, int] = {}
     microseconds: int = 0
     slowest: int = 0
+    """Microseconds."""
+    unreached: int = 0
+    """How many of the calls did not reach the tool."""
+    last: float = 0.0
+    """When the last one started, in seconds since the epoch."""
 
-    def add(self, call: _Call) -> None:
-        took = round(min(max(call.duration, 0), _LONGEST) * 1_000_000)
-        self.calls += 1
-        if call.outcome != "ok":
-            self.failures[call.outcome] = self.failures.get(call.outcome, 0) + 1
-        self.microseconds += took
+    def add_calls(
+        self,
+        reason: str,
+        seconds: float,
+        *,
+        is_ok: bool,
+        reached: bool = True,
+        last: float = 0.0,
+        count: int = 1,
+    ) -> None:
+        """Add equal calls; ``reason`` says why they failed."""
+        took = round(min(max(seconds, 0), _LONGEST) * 1_000_000)
+        self.calls += count
+        if not is_ok:
+            self.failures[reason] = self.failures.get(reason, 0) + count
+        if not reached:
+            self.unreached += count
+        self.microseconds += took * count
         self.slowest = max(self.slowest, took)
+        self.last = max(self.last, last)
+
+    def add_total(self, other: "ToolTotal") -> None:
+        """Add what another total has."""
+        self.calls += other.calls
+        for reason, number in other.failures.items():
+            self.failures[reason] = self.failures.get(reason, 0) + number
+        self.microseconds += other.microseconds
+        self.slowest = max(self.slowest, other.slowest)
+        self.unreached += other.unreached
+        self.last = max(self.last, other.last)
+
+    def add_day(self, day: DailyUsage) -> None:
+        """Add one day that a `History` has kept."""
+        self.add_total(
+            ToolTotal(
+                calls=day.calls,
+                failures=dict(day.failures),
+                microseconds=round(day.seconds * 1_000_000),
+                slowest=round(day.slowest * 1_000_000),
+                unreached=day.failures.get("refused", 0),
+            )
+        )
 
 
 class _Day(msgspec.Struct):
-    tools: dict[str, _Total] = {}
+    tools: dict[str, ToolTotal] = {}
     folded: list[str] = []
     """Keys of calls that are in these totals, and may not have been deleted yet."""
 
     def add(self, call: _Call) -> None:
-        self.tools.setdefault(call.tool, _Total()).add(call)
+        total = self.tools.setdefault(call.tool, ToolTotal())
+        total.add_calls(call.outcome, call.duration, is_ok=call.outcome == "ok")
 
 
 def _folded(days: Mapping[str, _Day]) -> set[str]:
@@ -277,7 +327,7 @@ def _by_day(
             yield day.isoformat(), key, call
 
 
-def _usage(day: str, tool: str, total: _Total) -> DailyUsage:
+def _usage(day: str, tool: str, total: ToolTotal) -> DailyUsage:
     return DailyUsage(
         day=date.fromisoformat(day),
         tool=tool,
@@ -286,46 +336,6 @@ def _usage(day: str, tool: str, total: _Total) -> DailyUsage:
         seconds=total.microseconds / 1_000_000,
         slowest=total.slowest / 1_000_000,
     )
-
-
-class _ToolTotal:
-    def __init__(self, calls: int = 0) -> None:
-        self.calls = calls
-        self.failures: dict[str, int] = {}
-        self.seconds = 0.0
-        self.measured = 0
-        self.slowest = 0.0
-        self.last: datetime | None = None
-
-    def add(
-        self,
-        calls: int,
-        failures: Mapping[str, int],
-        *,
-        seconds: float,
-        measured: int,
-        slowest: float,
-    ) -> None:
-        self.calls += calls
-        for reason, number in failures.items():
-            self.failures[reason] = self.failures.get(reason, 0) + number
-        self.seconds += seconds
-        self.measured += measured
-        self.slowest = max(self.slowest, slowest)
-
-    def note(self, record: AuditRecord) -> None:
-        is_done = record.outcome == "done"
-        failures = {} if is_done else {record.reason or record.outcome: record.count}
-        took = 0.0 if record.duration is None else max(record.duration, 0.0)
-        # Of several calls in one record, only one was measured.
-        measured = 0 if record.duration is None else 1
-        self.add(record.count, failures, seconds=took, measured=measured, slowest=took)
-        self.last = _latest(self.last, datetime.fromtimestamp(record.at, UTC))
-
-
-def _is_of(record: AuditRecord, tenant: str) -> bool:
-    # A local caller without a credential belongs to the default tenant.
-    return (record.tenant or DEFAULT_TENANT) == tenant
 
 
 def _latest(one: datetime | None, other: datetime | None) -> datetime | None:

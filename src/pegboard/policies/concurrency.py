@@ -5,10 +5,12 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
+from time import perf_counter
 from typing import ClassVar
 
 from pegboard.errors import QueueFullError, WouldDeadlockError
 from pegboard.model import Step, ToolCall
+from pegboard.model.call import Phases
 from pegboard.model.fork_guard import GuardedLock
 from pegboard.policies.policy import Target
 
@@ -70,7 +72,7 @@ class Concurrency:
             held = tuple(slot for slot in _held.get() if slot.active)
             if any(slot.pool is self for slot in held):
                 return await step(call)
-            slot = await self._acquire(name)
+            slot = await self._acquire(name, call.phases)
             mark = _held.set((*held, slot))
             try:
                 return await step(call)
@@ -82,7 +84,7 @@ class Concurrency:
 
         return bounded
 
-    async def _acquire(self, name: str) -> _Slot:
+    async def _acquire(self, name: str, phases: Phases | None = None) -> _Slot:
         slot = _Slot(self)
         turn: Future[None] = Future()
         loop = asyncio.get_running_loop()
@@ -95,6 +97,7 @@ class Concurrency:
             if self._only_held_by(blocked_threads.get()):
                 raise WouldDeadlockError(name)
             self._waiting[turn] = loop
+        began = perf_counter()
         try:
             await asyncio.wrap_future(turn)
         except BaseException:
@@ -106,6 +109,9 @@ class Concurrency:
                     self._granted -= 1
                     self._grant()
             raise
+        finally:
+            if phases is not None:
+                phases.queued += perf_counter() - began
         with self._lock:
             self._granted -= 1
             self._slots.add(slot)

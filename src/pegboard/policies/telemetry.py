@@ -140,6 +140,7 @@ class Telemetry:
             call.meta,
             kept,
             value if self.results else None,
+            call.phases,
         )
         self.tell(record)
 
@@ -167,11 +168,16 @@ class Telemetry:
             server=call.tool.server,
             meta=call.meta,
             arguments=kept,
+            phases=call.phases,
         )
         self.tell(record)
 
     def _kind(self, call: ToolCall) -> type[CallRecord]:
-        return HoldingRecord if call.meta or self.arguments or self.results else CallRecord
+        return (
+            HoldingRecord
+            if call.meta or call.phases is not None or self.arguments or self.results
+            else CallRecord
+        )
 
 
 def _copy(arguments: Any) -> Any:

@@ -1,18 +1,25 @@
 """Register a batch of tools: all at once or none, with name conflicts settled."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Literal, get_args
 
 import msgspec
 
-from pegboard.errors import PegboardError, ToolConflictError
+from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError
 from pegboard.model import Tool
 from pegboard.model.tool_names import OnConflict
 from pegboard.policies import PolicyOptions
-from pegboard.registry.candidate import Candidate
+from pegboard.registry.candidate import Candidate, candidate_of
 from pegboard.registry.catalog import Entry
 
-__all__ = ["Batch", "NumberedCandidate", "OnError", "Registration", "Rejection"]
+__all__ = [
+    "Batch",
+    "NumberedCandidate",
+    "OnError",
+    "Registration",
+    "Rejection",
+    "candidates_of",
+]
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -36,6 +43,35 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 OnError = Literal["raise", "report"]
 NumberedCandidate = tuple[int, object, Candidate]
 """The index of an item in the batch, the item, and the candidate made of it."""
+
+
+def candidates_of(
+    items: Iterable[object], on_error: OnError, check: Callable[[Candidate], None]
+) -> tuple[list[NumberedCandidate], list[Rejection]]:
+    """Return the candidates of a batch, and the items that cannot be registered.
+
+    Args:
+        items: the batch.
+        on_error: whether the first such item is raised.
+        check: raises `InvalidToolError` for a candidate that cannot be stored.
+
+    Raises:
+        InvalidToolError: with ``on_error="raise"``.
+    """
+    candidates: list[NumberedCandidate] = []
+    rejected: list[Rejection] = []
+    for index, item in enumerate(items):
+        try:
+            candidate = candidate_of(item)
+            # Otherwise the store refuses all of them at once.
+            if on_error == "report":
+                check(candidate)
+            candidates.append((index, item, candidate))
+        except InvalidToolError as error:
+            if on_error == "raise":
+                raise
+            rejected.append(Rejection(index, item, error))
+    return candidates, rejected
 
 
 class Batch:

@@ -1,6 +1,7 @@
 """Candidate: a function, object or definition to register, checked and with its implementation."""
 
 import types
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -28,6 +29,8 @@ class Candidate(msgspec.Struct, frozen=True):
     implementation: Implementation
     schema: ArgumentSchema | None
     """``None`` for a definition that was checked in an earlier run; made when first needed."""
+    accepts: Mapping[str, Any] | None = None
+    """The schema of the arguments, if the definition shows another one."""
 
     @property
     def is_definition(self) -> bool:
@@ -41,9 +44,8 @@ class Candidate(msgspec.Struct, frozen=True):
             return _ANYTHING
         if self.schema is not None:
             return self.schema
-        return ArgumentSchema(
-            self.tool.input_schema, tool=self.tool.name, fills_defaults=False, checked=True
-        )
+        shown = self.tool.input_schema if self.accepts is None else self.accepts
+        return ArgumentSchema(shown, tool=self.tool.name, fills_defaults=False, checked=True)
 
 
 class BoundTool(msgspec.Struct, frozen=True):
@@ -56,6 +58,8 @@ class BoundTool(msgspec.Struct, frozen=True):
     step: Step
     checked: bool = False
     """True when an earlier run has checked the schemas, so that they need not be compiled."""
+    accepts: Mapping[str, Any] | None = None
+    """The schema of the arguments, if the definition shows another one."""
 
 
 def stored_candidate(tool: Tool) -> Candidate:
@@ -92,15 +96,17 @@ def _understood(item: object) -> Candidate:
         tool, implementation = item, DEFINITION_ONLY
     else:
         tool, implementation = _from_object(item)
+    accepts = item.accepts if isinstance(item, BoundTool) else None
     if isinstance(item, BoundTool) and item.checked:
-        return Candidate(tool, implementation, None)
+        return Candidate(tool, implementation, None, accepts)
     if tool.output_schema is not None:
         check_output_schema(tool.output_schema, tool=tool.name)
     # Python fills in a function's defaults by itself, and knows those that JSON does not; a server
     # fills in its own.
     fills = not completes_itself
-    schema = ArgumentSchema(tool.input_schema, tool=tool.name, fills_defaults=fills)
-    return Candidate(tool, implementation, schema)
+    taken = tool.input_schema if accepts is None else accepts
+    schema = ArgumentSchema(taken, tool=tool.name, fills_defaults=fills)
+    return Candidate(tool, implementation, schema, accepts)
 
 
 def _from_object(item: object) -> tuple[Tool, Implementation]:

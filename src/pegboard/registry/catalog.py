@@ -57,6 +57,7 @@ class Entry:
         "made",
         "may_wait",
         "permitted",
+        "schema",
         "tool",
     )
 
@@ -76,6 +77,8 @@ class Entry:
         self._policies = policies
         self.made: Step | None = None
         """The tool with its policies around it, once `step` has made it."""
+        self.schema: ArgumentSchema | None = None
+        """What its calls are checked with; ``None`` before `step`, and if nothing is checked."""
 
     @property
     def is_definition(self) -> bool:
@@ -103,6 +106,8 @@ class Entry:
         if self.made is None:
             candidate = self._candidate
             target = Target(self.tool, candidate.arguments())
+            if self._policies.get("validation") is not None and not target.schema.trivial:
+                self.schema = target.schema
             self.made = wrap_step(candidate.implementation.step, target, self._policies)
         return self.made
 
@@ -190,7 +195,11 @@ class Catalog:
         entries = list(self.entries.values())
         if not groups.off:
             return [it.tool for it in entries if it.permitted]
-        return [it.tool for it in entries if it.permitted and not groups.hides(it.groups)]
+        return [it.tool for it in entries if self.shows(it)]
+
+    def shows(self, entry: Entry) -> bool:
+        """Tell whether an entry is visible: permitted, and in no group that is off."""
+        return entry.permitted and not self.groups.hides(entry.groups)
 
     def awaited(self, name: str) -> Entry | None:
         """Return the entry of a name; wait for it if another thread is just storing one."""

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
 from pegboard.errors import (
-    InvalidToolError,
     PegboardError,
     ToolNotFoundError,
     WouldDeadlockError,
 )
-from pegboard.model import Step, Tally, Tool, ToolCall, Usage, freeze
-from pegboard.model.call import NO_META
+from pegboard.model import ArgumentSchema, Step, Tally, Tool, ToolCall, Usage, freeze
+from pegboard.model.call import NO_META, Phases
 from pegboard.model.fork_guard import ForkGuard
 from pegboard.model.tool_names import OnConflict, nearest_names
 from pegboard.policies import (
@@ -23,14 +22,8 @@ from pegboard.policies import (
     check_options,
 )
 from pegboard.registry.background_loop import on_background_loop, run_in_background
-from pegboard.registry.batch import (
-    Batch,
-    NumberedCandidate,
-    OnError,
-    Registration,
-    Rejection,
-)
-from pegboard.registry.candidate import candidate_of, stored_candidate
+from pegboard.registry.batch import Batch, OnError, Registration, candidates_of
+from pegboard.registry.candidate import Candidate, stored_candidate
 from pegboard.registry.catalog import (
     Catalog,
     Entry,
@@ -40,6 +33,7 @@ from pegboard.registry.catalog import (
     refusal,
     without_one,
 )
+from pegboard.registry.functions.functions import RegisterDecorator
 from pegboard.registry.groups import group_names
 from pegboard.registry.implementation import run_inline
 from pegboard.registry.persistence import Persistence
@@ -177,6 +171,11 @@ class Registry:
         # The thread that was storing it has failed, so the name is free.
         return self.register(item, on_conflict=on_conflict, groups=names, **policies)
 
+    @property
+    def tool(self) -> RegisterDecorator:
+        """Register a function and return it; it takes the options of `pegboard.tool`, or none."""
+        return RegisterDecorator(self.register)
+
     def register_many(
         self,
         items: Iterable[object],
@@ -203,7 +202,7 @@ class Registry:
         if on_error not in ("raise", "report"):
             raise ValueError(f"`on_error` must be 'raise' or 'report', not {on_error!r}.")
         names, leaving = group_names(groups), frozenset(replacing)
-        candidates, unfit = self._candidates(items, on_error)
+        candidates, unfit = candidates_of(items, on_error, self._check_storable)
         taken = TakenNames(self._catalog, leaving)
 
         def settle() -> tuple[Mapping[str, Entry], Registration]:
@@ -241,10 +240,7 @@ class Registry:
         Raises:
             ToolNotFoundError: when no tool has that name.
         """
-        entry = self._find(name)
-        if entry is None:
-            raise self._not_found(name)
-        return entry.tool
+        return self._entry(name).tool
 
     def get_many(self, names: Iterable[str]) -> dict[str, Tool]:
         """Return the definitions of many tools by name, without the names that no tool has."""
@@ -258,15 +254,17 @@ class Registry:
         Raises:
             ToolNotFoundError: when no tool has that name.
         """
-        entry = self._find(name)
-        if entry is None:
-            raise self._not_found(name)
-        return entry.is_definition
+        return self._entry(name).is_definition
 
     def runs(self, name: object) -> bool:
         """Tell whether a tool of that name can be called."""
         entry = self._find(name)
         return entry is not None and not entry.is_definition
+
+    def shows(self, name: object) -> bool:
+        """Tell whether a tool of that name is visible; see `tools`."""
+        entry = self._find(name)
+        return entry is not None and self._catalog.shows(entry)
 
     def usage(self, names: Iterable[str] | None = None) -> dict[str, Usage]:
         """Return how often and when tools were called, in this process and all others.
@@ -331,9 +329,9 @@ class Registry:
         self._guard.check()
         return self._searching.search_many(texts, options, where=where)
 
-    def is_search_warm(self, method: str) -> bool:
-        """Tell whether a search by this method starts at once, with nothing to build or load."""
-        return self._searching.is_warm(method)
+    def is_search_quick(self, text: str, *, method: str) -> bool:
+        """Tell whether a search takes about a millisecond, with nothing to build or load."""
+        return self._searching.is_quick(text, method)
 
     @property
     def search_engine(self) -> SearchEngine:
@@ -376,8 +374,12 @@ class Registry:
         name: str,
         arguments: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        *,
+        phases: Phases | None = None,
     ) -> Any:
         """Call a tool from asynchronous code; a synchronous tool runs in a thread.
+
+        The time of each phase is added to ``phases``.
 
         Raises:
             ToolNotFoundError: when there is no such tool.
@@ -385,8 +387,19 @@ class Registry:
             ToolTimeoutError: when the deadline of the call passed.
         """
         entry = self._find(name)
-        step, call = self._prepare(name, entry, arguments, meta)
+        step, call = self._prepare(name, entry, arguments, meta, phases=phases)
         return await step(call)
+
+    def argument_schema(self, name: str) -> ArgumentSchema | None:
+        """Return what the validation of a tool's calls compares with; ``None`` without validation.
+
+        It is also ``None`` when there is no such tool, or when every call of it would be refused.
+        """
+        entry = self._find(name)
+        if entry is None or not entry.permitted:
+            return None
+        entry.step()
+        return entry.schema
 
     def enable_group(self, group: str) -> None:
         """Show the tools of a group again, except those in another group that is off."""
@@ -419,23 +432,9 @@ class Registry:
 
         return stop
 
-    def _candidates(
-        self, items: Iterable[object], on_error: OnError
-    ) -> tuple[list[NumberedCandidate], list[Rejection]]:
-        candidates: list[NumberedCandidate] = []
-        rejected: list[Rejection] = []
-        for index, item in enumerate(items):
-            try:
-                candidate = candidate_of(item)
-                # Otherwise the store refuses all of them at once.
-                if self._persistence is not None and on_error == "report":
-                    self._persistence.check(candidate)
-                candidates.append((index, item, candidate))
-            except InvalidToolError as error:
-                if on_error == "raise":
-                    raise
-                rejected.append(Rejection(index, item, error))
-        return candidates, rejected
+    def _check_storable(self, candidate: Candidate) -> None:
+        if self._persistence is not None:
+            self._persistence.check(candidate)
 
     def _stored_entry(self, tool: Tool) -> Entry:
         return Entry(tool, stored_candidate(tool), self._policies, ())
@@ -449,6 +448,11 @@ class Registry:
         self._guard.check()
         return self._catalog.entries.get(name) if isinstance(name, str) else None
 
+    def _entry(self, name: object) -> Entry:
+        if (entry := self._find(name)) is None:
+            raise self._not_found(name)
+        return entry
+
     def _prepare(
         self,
         name: object,
@@ -457,6 +461,7 @@ class Registry:
         meta: object,
         *,
         inline: bool = False,
+        phases: Phases | None = None,
     ) -> tuple[Step, ToolCall]:
         if meta is None:
             attached = NO_META
@@ -469,14 +474,16 @@ class Registry:
             error: PegboardError = self._not_found(name)
             tool = Tool(name=printable_name(name))
             error.tool = tool.name
-            return refusal(error, self._policies.get("telemetry")), ToolCall(tool, given, attached)
+            return refusal(error, self._policies.get("telemetry")), ToolCall(
+                tool, given, attached, phases=phases
+            )
         # In this order: asking for a Mapping is slow, and nearly always it is a dict.
         if not isinstance(arguments, dict) and isinstance(arguments, Mapping):
             given = dict(cast("Mapping[str, Any]", arguments))
         off = self._catalog.groups.off
         problem = entry.problem(given, off=off) if off or not isinstance(arguments, dict) else None
         tally = Tally() if entry.may_wait else None
-        call = ToolCall(entry.tool, given, attached, inline, tally)
+        call = ToolCall(entry.tool, given, attached, inline, tally, phases)
         if problem is not None:
             return refusal(problem, entry.telemetry), call
         return entry.made or entry.step(), call

@@ -24,6 +24,9 @@ from pegboard.storage.open_store import index_place
 __all__ = ["Searching"]
 
 _SHOWN = 5
+_QUICK = frozenset({"bm25", "hybrid", "embedding"})
+_SHORT, _FEW = 300, 50_000
+"""A query of at most this length over at most this many tools takes about a millisecond."""
 
 
 class Searching:
@@ -45,8 +48,12 @@ class Searching:
         self.engine.save_index()
         self.engine.keep_index_at(None)
 
-    def is_warm(self, method: str) -> bool:
-        """Tell whether a search starts at once; see `Registry.is_search_warm`."""
+    def is_quick(self, text: object, method: str) -> bool:
+        """Tell whether a search takes about a millisecond; see `Registry.is_search_quick`."""
+        if method not in _QUICK or not isinstance(text, str) or len(text) > _SHORT:
+            return False
+        if len(self._catalog.entries) > _FEW:
+            return False
         has_usage = self._usage_boost is None or self._usage_boost.is_known
         return has_usage and self.engine.is_warm(method)
 

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["run_in_thread"]
+__all__ = ["context_of_asyncio", "run_in_thread"]
 
 T = TypeVar("T")
 
@@ -45,6 +45,20 @@ async def run_in_thread(function: Callable[[T], object], argument: T) -> object:
     return value
 
 
+def context_of_asyncio() -> Context:
+    """Return a context in which anyio knows the event loop although no task is running.
+
+    Where `sniffio` is installed, anyio asks it, and it looks at the running task. What the event
+    loop calls is none, so that no task could be started for a message.
+    """
+    context = copy_context()
+    # anyio has imported it where it is installed.
+    sniffio: Any = sys.modules.get("sniffio")
+    if sniffio is not None:
+        context.run(sniffio.current_async_library_cvar.set, "asyncio")
+    return context
+
+
 class _Job:
     __slots__ = ("context", "done", "function", "nested", "released")
 
@@ -53,6 +67,10 @@ class _Job:
         self.nested = _nested.get()
         self.context = copy_context()
         self.context.run(_nested.set, True)  # noqa: FBT003
+        # Where sniffio is installed, anyio believes it, and a tool could run no loop of its own.
+        sniffio = sys.modules.get("sniffio")
+        if sniffio is not None:
+            self.context.run(sniffio.current_async_library_cvar.set, None)
         # The outcome is a pair, because a Future refuses to carry some exceptions.
         self.done: Future[tuple[object, BaseException | None]] = Future()
         self.released = False

@@ -11,6 +11,7 @@ import msgspec
 from pegboard.errors import SearcherNotFoundError
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.fork_guard import GuardedLock
+from pegboard.model.garbage_collection import postponed_collections
 from pegboard.search.budget import within_budget
 from pegboard.search.facets import Facets
 from pegboard.search.index.shared_index import SharedIndex
@@ -34,6 +35,10 @@ MOST_HITS = 1000
 """The most hits of one search; `Registry.tools` lists all tools."""
 
 
+MANY = 2_000
+"""While a thread applies a change of more tools, other threads search the tools of before it."""
+
+
 class CatalogSource(Protocol):
     """The tools of a catalogue as a stream of changes, which begins with all of them."""
 
@@ -51,7 +56,8 @@ class SearchEngine:
     """Searches the tools of a catalogue, from any thread; the first search builds the index.
 
     A change is recorded when it happens and applied by the next search. So adding tools stays
-    fast, and an added tool is found at once.
+    fast, and an added tool is found at once. Only while a thread applies a change of more than
+    2,000 tools, searches of other threads do not wait for it: they find what was there before.
 
     Args:
         follow: begins to follow the catalogue.
@@ -75,6 +81,7 @@ class SearchEngine:
         self._makers: dict[str, Callable[[], Searcher]] = {}
         self._searchers: dict[str, Searcher] = {}
         self._revision = -1
+        self._is_taking_in_many = False
         self._updating = GuardedLock("search engine", threading.Lock())
 
     def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
@@ -179,6 +186,10 @@ class SearchEngine:
         if not isinstance(method, str):
             raise SearcherNotFoundError(method, known=search_methods())
         searcher = self._searchers.get(method)
+        if searcher is not None and self._is_taking_in_many:
+            # Another thread applies so large a change that the tools of before are the better
+            # answer now.
+            return searcher
         if searcher is None or self._source is None or self._revision != self._source.revision:
             with self._updating:
                 self._catch_up()
@@ -198,7 +209,8 @@ class SearchEngine:
         tools = self._names.tools()
         if tools:
             # An index that other searchers share already knows this revision.
-            searcher.apply(CatalogChange(revision=self._revision, added=tools))
+            with postponed_collections(len(tools)):
+                searcher.apply(CatalogChange(revision=self._revision, added=tools))
         if make is None and method in INDEXED:
             self._index.save_aside()
         return searcher
@@ -249,11 +261,19 @@ class SearchEngine:
         )
         if not (before or after):
             return
+        self._is_taking_in_many = len(news) > MANY
+        try:
+            with postponed_collections(len(news)):
+                self._apply(change)
+        finally:
+            self._is_taking_in_many = False
+
+    def _apply(self, change: CatalogChange) -> None:
         self._names.apply(change)
         for method, searcher in list(self._searchers.items()):
             try:
                 searcher.apply(change)
             except Exception:
-                # It may have applied half of the change; the next search opens another searcher.
+                # It may have applied half of the change; the next search opens another one.
                 logger.exception("searcher_failed", extra={"method": method})
                 self._drop(method)

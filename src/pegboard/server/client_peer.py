@@ -215,6 +215,11 @@ class PeerChannel:
         self._outlet = outlet
         self._is_over = False
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client can be asked here now."""
+        return not self._is_over and not self._outlet.is_over
+
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification, unless the client is gone or does not read."""
         if not self._is_over:

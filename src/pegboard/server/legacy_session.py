@@ -14,6 +14,7 @@ from pegboard.server.client_peer import ClientPeer, Outlet, PeerChannel
 from pegboard.server.jsonrpc import check_client_info
 from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.tracing import with_trace
+from pegboard.upstream.messages.extensions import carried_capabilities
 
 __all__ = ["LegacySession"]
 
@@ -137,8 +138,10 @@ class LegacySession:
         said, known = cast("dict[str, Any]", capabilities), cast("dict[str, Any]", info)
         check_client_info(said, known)
         version = wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
-        self.client = replace(self.client, version=version, capabilities=said, info=known)
+        carried = carried_capabilities(said)
+        self.client = replace(self.client, version=version, capabilities=carried, info=known)
         self.is_open = True
+        self._pipeline.introduce(self.client)
         response: dict[str, Any] = {
             "protocolVersion": version,
             "capabilities": self._pipeline.gateway.capabilities(version),

@@ -3,13 +3,13 @@
 import importlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import anyio.to_thread
 
-from pegboard.errors import ServerNotFoundError
 from pegboard.model import CallRecord
+from pegboard.policies.fair_share import LimitUse
 
 __all__ = ["Gauge", "Metrics"]
 
@@ -41,7 +41,26 @@ class Metrics:
         self._calls: defaultdict[Labels, int] = defaultdict(int)
         self._call_times: defaultdict[Labels, _Histogram] = defaultdict(_Histogram)
         self._refused: defaultdict[Labels, int] = defaultdict(int)
+        self.stalls: dict[str, int] = {}
+        """How often the event loop was busy for too long, by place."""
         self._gauges: list[tuple[str, str, Labels, Gauge]] = []
+        self._limits: list[Callable[[], Iterable[LimitUse]]] = []
+        used = "How much of a limit is used up"
+        self.watch("limit_used", f"{used}.", ("limit",), self._by_limit("used"))
+        self.watch("limit_most", "How much of it there is.", ("limit",), self._by_limit("limit"))
+        largest = self._by_limit("largest_used")
+        self.watch("limit_largest_used", f"{used} by the largest holder.", ("limit",), largest)
+
+    def watch_limits(self, read: Callable[[], Iterable[LimitUse]]) -> None:
+        """Add limits, which are read at every scrape and for `pegboard status`."""
+        self._limits.append(read)
+
+    def limits(self) -> list[LimitUse]:
+        """Return how much is used up of each limit."""
+        return [it for read in self._limits for it in read()]
+
+    def _by_limit(self, field: str) -> Gauge:
+        return lambda: {(it.name,): float(getattr(it, field)) for it in self.limits()}
 
     def watch(self, name: str, words: str, labels: Labels, gauge: Gauge) -> None:
         """Add a gauge, which is read at every scrape."""
@@ -53,32 +72,26 @@ class Metrics:
         self._requests[method, outcome] += 1
         self._request_times[method,].add(seconds)
 
-    def observer(self, find_server: Callable[[str], object]) -> Callable[[CallRecord], None]:
-        """Return the observer that counts the calls of a registry.
-
-        Args:
-            find_server: raises `ServerNotFoundError` for a server that does not exist. A client
-                that registers a definition may name any server; each would be a new label.
-        """
-
-        def observe(record: CallRecord) -> None:
-            server = record.server
-            try:
-                if server is not None:
-                    find_server(server)
-            except ServerNotFoundError:
-                server = None
-            self._note_call(server or "", record)
-
-        return observe
-
-    def _note_call(self, server: str, record: CallRecord) -> None:
+    def note_call(self, record: CallRecord) -> None:
+        """Count a call; its server must exist, as each is a label."""
+        server = record.server or ""
         self._calls[server, record.outcome] += 1
         self._call_times[server,].add(record.duration)
+
+    def calls(self) -> dict[str, dict[str, int]]:
+        """Return how many calls ended in which way, by server; ``""`` for tools without one."""
+        found: dict[str, dict[str, int]] = {}
+        for (server, outcome), number in self._calls.items():
+            found.setdefault(server, {})[outcome] = number
+        return found
 
     def note_refusal(self, reason: str) -> None:
         """Count a request whose sender was not authenticated."""
         self._refused[reason,] += 1
+
+    def note_stall(self, place: str) -> None:
+        """Count a stretch of the event loop that took too much CPU time."""
+        self.stalls[place] = self.stalls.get(place, 0) + 1
 
     async def page(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -87,10 +100,17 @@ class Metrics:
     def _families(self) -> list["_Family"]:
         """Return all values as they are now, for a thread to format."""
         refused = "Requests whose sender was not let in."
+        stalls = "Stretches of work on the event loop that took too much CPU time."
         return [
             _Family("requests", "Requests of clients.", ("method", "outcome"), {**self._requests}),
             _Family("calls", "Calls of tools.", ("server", "outcome"), {**self._calls}),
             _Family("authentication_refusals", refused, ("reason",), {**self._refused}),
+            _Family(
+                "loop_stalls",
+                stalls,
+                ("place",),
+                {(it,): count for it, count in self.stalls.items()},
+            ),
             _timed("request_seconds", "Time to answer a request.", "method", self._request_times),
             _timed("call_seconds", "Time of a call of a tool.", "server", self._call_times),
             *(

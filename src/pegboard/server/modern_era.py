@@ -16,6 +16,7 @@ from pegboard.gateway.sessions import WANTED
 from pegboard.model.principal import Principal
 from pegboard.server.jsonrpc import check_client_info
 from pegboard.server.tracing import trace_in
+from pegboard.upstream.messages.extensions import carried_capabilities
 
 __all__ = ["client_of", "listening_params", "refusal_of"]
 
@@ -43,7 +44,7 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
         era="modern",
         version=route.protocol_version,
         face=face,
-        capabilities=capabilities,
+        capabilities=carried_capabilities(capabilities) if capabilities else {},
         info=info or {},
     )
 

@@ -7,9 +7,11 @@ from typing import Any
 import anyio
 
 from pegboard.errors import AccessDeniedError, PegboardError
+from pegboard.gateway.calls.run_call import caller_in
 from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.model.json_values import object_in
 from pegboard.observe import Audit, AuditRecord
+from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.access import may_use_server
 from pegboard.server.gateway_port import GatewayPort
 
@@ -27,14 +29,19 @@ _KEPT = _REGISTERING | {
 class RequestAudit:
     """Records who used or registered what, and every refusal; not who listed or searched."""
 
-    def __init__(self, audit: Audit | None, gateway: GatewayPort) -> None:
+    def __init__(
+        self, audit: Audit | None, gateway: GatewayPort, reporter: CallReporter | None = None
+    ) -> None:
         self._audit = audit
         self._gateway = gateway
+        self._reporter = reporter
 
     def refused(self, request: ClientRequest, reason: str = AccessDeniedError.code) -> None:
-        """Record a request that was refused."""
-        if self._audit is not None:
-            action, target = self._action(request)
+        """Record a request that was refused; a call is reported like any other call."""
+        action, target = self._action(request)
+        if action == "tools/call" and self._reporter is not None:
+            self._reporter.refused(target, caller_in(request.client), reason)
+        elif self._audit is not None:
             principal = request.client.principal
             self._audit.note(action, "refused", principal=principal, reason=reason, target=target)
 
@@ -54,7 +61,7 @@ class RequestAudit:
             failure: the code of the failure.
             seconds: how long it took.
         """
-        if self._audit is None:
+        if self._audit is None and self._reporter is None:
             return
         if result.get("isError"):
             failure = "tool_error"
@@ -66,6 +73,8 @@ class RequestAudit:
             return
         action, target = self._action(request)
         # An elicitation is no end: the client continues with a request of its own.
+        if self._audit is None:
+            return
         if action in _KEPT and result.get("resultType") != "input_required":
             principal = request.client.principal
             record = AuditRecord(

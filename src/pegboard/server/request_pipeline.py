@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,9 +13,12 @@ from msgspec.structs import replace
 
 from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
+from pegboard.gateway.errors import LIMIT_REACHED
 from pegboard.gateway.notifications import watched_in
 from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
+from pegboard.model.principal import Principal
 from pegboard.observe import Audit
+from pegboard.observe.call_reporter import CallReporter
 from pegboard.server.gateway_port import GatewayPort
 from pegboard.server.jsonrpc import internal_error
 from pegboard.server.metrics import Metrics
@@ -27,7 +30,7 @@ __all__ = ["RATE_LIMITED", "RequestPipeline"]
 
 logger: logging.Logger = logging.getLogger("pegboard.server")
 
-RATE_LIMITED = -32011
+RATE_LIMITED = LIMIT_REACHED
 """The JSON-RPC error code of a request that exceeds a rate limit."""
 
 _AT_ONCE = frozenset({"ping", "server/discover", "logging/setLevel"})
@@ -48,14 +51,17 @@ class RequestPipeline:
         metrics: Metrics | None = None,
         startup: Startup | None = None,
         audit: Audit | None = None,
+        reporter: CallReporter | None = None,
     ) -> None:
         self.gateway = gateway
         """What responds to the requests."""
         self._limits = CallLimits() if limits is None else limits
         self.metrics: Metrics = Metrics() if metrics is None else metrics
         self._startup = startup
-        self.request_audit: RequestAudit = RequestAudit(audit, gateway)
+        self.request_audit: RequestAudit = RequestAudit(audit, gateway, reporter)
         """Records the requests that are not tool calls."""
+        self.on_client: Callable[[Client], object] | None = None
+        """Is told of each client that introduces itself."""
         self.running: int = 0
         """How many requests are running."""
 
@@ -64,6 +70,23 @@ class RequestPipeline:
         """Whether the gateway accepts calls, and the servers were started."""
         has_started = self._startup is None or self._startup.is_done
         return has_started and self.gateway.is_ready
+
+    def introduce(self, client: Client) -> None:
+        """Report a client that has said who it is."""
+        if self.on_client is not None:
+            self.on_client(client)
+
+    def check_limits(self, principal: Principal) -> None:
+        """Check the limits of a caller before a large request is read; count nothing.
+
+        Raises:
+            RateLimitedError: when the caller has to wait.
+        """
+        self._limits.check(principal)
+
+    def count_refused(self, principal: Principal) -> None:
+        """Count a request that was refused before it came here against the limits of its caller."""
+        self._limits.charge(principal)
 
     async def admit(self, client: Client) -> None:
         """Check, before a client gets a session, that its address has something for it.
@@ -85,6 +108,8 @@ class RequestPipeline:
         startup = self._startup
         if request.method == _LISTEN:
             request = self._noting_watches(request)
+        elif request.method == "server/discover":
+            self.introduce(request.client)
         result: dict[str, Any] = {}
         started = time.perf_counter()
         self.running += 1
@@ -139,12 +164,10 @@ class RequestPipeline:
             return _FREE
 
     def _uses(self, request: ClientRequest) -> Sequence[ClientRequest]:
-        """Return the parts of a request that count against the limits, without refused ones."""
+        """Return the parts of a request that count against the limits, whether refused or not."""
         if request.method == _LISTEN:
-            uses = [_watching(request, uri) for uri in watched_in(request.params)]
-        else:
-            uses = [request] if request.method in _LIMITED else []
-        return [use for use in uses if self.gateway.missing_scope(use) is None]
+            return [_watching(request, uri) for uri in watched_in(request.params)]
+        return [request] if request.method in _LIMITED else []
 
     def _noting_watches(self, request: ClientRequest) -> ClientRequest:
         """Return a request to listen that also records the resources it subscribes to."""

@@ -16,7 +16,8 @@ from pegboard.config.problems import shown_path, value_at
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions, Profile
 from pegboard.model.principal import DEFAULT_TENANT
-from pegboard.model.tool_names import nearest_names
+from pegboard.model.tool_names import naming_of, nearest_names
+from pegboard.server.http.request import Limits
 from pegboard.server.http.routes import route_of
 
 __all__ = ["GatewaySettings", "load_gateway_settings", "section_schema", "section_text"]
@@ -25,17 +26,25 @@ SECTION = "gateway"
 SEARCH_METHOD = "PEGBOARD_SEARCH_METHOD"
 _ELSEWHERE = frozenset({"auth"})
 """Settings in this section that `pegboard.auth` reads."""
+_BESIDE = ("naming", "tenants", "limits")
+"""Settings in this section that are no `GatewayOptions`."""
 
 
-_KINDS = (GatewayOptions, Profile, AuthSettings, TokenIssuer)
+_KINDS = (GatewayOptions, Profile, AuthSettings, TokenIssuer, Limits)
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """The section ``gateway`` of a file."""
 
     options: GatewayOptions = GatewayOptions()
+    naming: str = "mcp"
+    """How the tools of servers are named: ``mcp``, ``mcp_short`` (the same, without a server's name
+    that the tool's own name repeats), ``double_underscore``, ``plain``, or a template such as
+    ``{server}-{tool}``."""
     tenants: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """The configuration files of the further tenants, by tenant."""
+    limits: Limits = Limits()
+    """The limits of HTTP requests and sessions."""
 
 
 def load_gateway_settings(
@@ -43,7 +52,7 @@ def load_gateway_settings(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> GatewaySettings:
-    """Read the section ``gateway``: the fields of `GatewayOptions`, and ``tenants``.
+    """Read the section ``gateway``: the fields of `GatewayOptions`, ``tenants`` and ``limits``.
 
     The environment variable ``PEGBOARD_SEARCH_METHOD`` overrides ``search_method`` of the file.
 
@@ -65,12 +74,13 @@ def load_gateway_settings(
         if unknown:
             raise _unknown_setting(unknown[0], place, known, path, document)
     said = {key: value for key, value in found.items() if key not in _ELSEWHERE}
-    tenants = said.pop("tenants", {})
+    others = {key: said.pop(key) for key in _BESIDE if key in said}
     try:
-        settings = msgspec.convert({"options": said, "tenants": tenants}, GatewaySettings)
+        settings = msgspec.convert({"options": said, **others}, GatewaySettings)
     except msgspec.ValidationError as error:
         problem = str(error).replace("`$.options", "`gateway").replace("`$", "`gateway")
         raise ConfigError(f"`gateway` cannot be used: {problem}.", path=path) from error
+    _check_naming(settings, path)
     _check_profiles(settings, path)
     _check_tenants(settings, path)
     return _with_environment(_beside(settings, path), environ)
@@ -83,11 +93,15 @@ def section_schema() -> dict[str, Any]:
         for field, words in _explanations(kind).items():
             definitions[kind.__name__]["properties"][field]["description"] = words
     section = definitions.pop("GatewayOptions")
-    tenants = definitions.pop("GatewaySettings")["properties"]["tenants"]
-    tenants["description"] = _explanations(GatewaySettings)["tenants"]
+    beside = definitions.pop("GatewaySettings")["properties"]
+    tenants, naming = beside["tenants"], beside["naming"]
+    words = _explanations(GatewaySettings)
+    tenants["description"], naming["description"] = words["tenants"], words["naming"]
     section["properties"] |= {
         "auth": {"description": "Who is let in.", "$ref": "#/$defs/AuthSettings"},
+        "naming": naming,
         "tenants": tenants,
+        "limits": {"description": words["limits"], "$ref": "#/$defs/Limits"},
     }
     section["description"] = "What `pegboard serve` is told besides the servers."
     section["additionalProperties"] = False
@@ -108,7 +122,7 @@ def _read(
     if found.path is None:
         return None, {}, None
     document = read_jsonc(found.path)
-    return str(found.path), document.root.value, document
+    return str(found.path), document.value, document
 
 
 def _objects(
@@ -116,7 +130,11 @@ def _objects(
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any], list[str]]]:
     """Yield each object with settings: its place, its members, and the known names."""
     options = [it.name for it in msgspec.structs.fields(GatewayOptions)]
-    yield (SECTION,), section, [*options, "tenants", *_ELSEWHERE]
+    yield (SECTION,), section, [*options, *_BESIDE, *_ELSEWHERE]
+    limits: object = section.get("limits")
+    if isinstance(limits, Mapping):
+        known = [it.name for it in msgspec.structs.fields(Limits)]
+        yield (SECTION, "limits"), cast("Mapping[str, Any]", limits), known
     profiles: object = section.get("profiles")
     if isinstance(profiles, Mapping):
         known = [it.name for it in msgspec.structs.fields(Profile)]
@@ -149,6 +167,13 @@ def _place_of(name: str, within: tuple[str, ...], document: Document | None) -> 
     if document is None or section is None:
         return None
     return next((document.place(it.start) for it in section.members if it.key == name), None)
+
+
+def _check_naming(settings: GatewaySettings, path: str | None) -> None:
+    try:
+        naming_of(settings.naming)
+    except ValueError as error:
+        raise ConfigError(f"`gateway.naming` cannot be used. {error}", path=path) from error
 
 
 def _check_profiles(settings: GatewaySettings, path: str | None) -> None:

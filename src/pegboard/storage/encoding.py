@@ -31,7 +31,7 @@ MAX_DEPTH = 128
 """Deeper values could be written by one caller and not be read by another with less stack left."""
 Row = tuple[str, bytes, bytes | None]
 """The name, body and extras of a tool; extras of ``None`` leave the stored ones as they are."""
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
 _PLAIN_KEY = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
@@ -236,11 +236,13 @@ def _depth(text: bytes) -> int:
     if text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
         return 0
     deepest = depth = 0
-    for letter in _STRING.sub(b"", text):
-        if letter in b"{[":
+    # One by one: to take all strings out at once would stop all threads for a second.
+    for found in _STRING_OR_BRACKET.finditer(text):
+        sign = found[0]
+        if sign in (b"{", b"["):
             depth += 1
             deepest = max(deepest, depth)
-        elif letter in b"}]":
+        elif sign in (b"}", b"]"):
             depth -= 1
     return deepest
 

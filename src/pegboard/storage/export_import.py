@@ -7,6 +7,7 @@ import msgspec
 
 from pegboard.errors import StorageError
 from pegboard.model import Usage
+from pegboard.storage.buckets import BUCKETS
 from pegboard.storage.encoding import check_tenant, decode_tool, encode_tool
 from pegboard.storage.leases import LEASES
 from pegboard.storage.store import OnProgress, Store, StoredTool
@@ -21,6 +22,9 @@ __all__ = [
     "read_archive",
     "restore",
 ]
+
+_OF_THIS_STORE = {BUCKETS, LEASES}
+"""Namespaces that are not copied: who does a job here, and who made how many calls just now."""
 
 
 class ArchivedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,8 +75,7 @@ def copy_store(source: Store, target: Store, *, on_progress: OnProgress | None =
         target.set_usage(usage)
     values = 0
     for name in source.namespaces():
-        # A lease says which process does a job in this store.
-        if name != LEASES:
+        if name not in _OF_THIS_STORE:
             found = source.namespace(name).items()
             target.namespace(name).put_many({key: it.value for key, it in found.items()})
             values += len(found)
@@ -149,8 +152,7 @@ def _tenant(store: Store) -> ArchivedTenant:
         values={
             name: {key: it.value for key, it in store.namespace(name).items().items()}
             for name in store.namespaces()
-            # A lease says which process does a job in this store.
-            if name != LEASES
+            if name not in _OF_THIS_STORE
         },
     )
 

@@ -20,9 +20,11 @@ from pegboard.storage.store import Store
 
 __all__ = [
     "DEFAULT_TENANT",
+    "calls_place",
     "check_url",
     "default_url",
     "index_place",
+    "is_on_this_machine",
     "open_store",
     "path_of",
     "scheme_of",
@@ -111,6 +113,11 @@ def scheme_of(url: str) -> str:
     return scheme
 
 
+def is_on_this_machine(url: str) -> bool:
+    """Tell whether a URL names a store in a file, which replicas on other machines cannot share."""
+    return scheme_of(url) in _FILES
+
+
 def path_of(url: str) -> Path:
     """Return the file that a URL or a plain path names; it need not exist yet.
 
@@ -153,6 +160,24 @@ def index_place(store: Store) -> Path | None:
         return None
     cache = Path(platformdirs.user_cache_dir("pegboard", appauthor=False))
     return cache / f"{_digest(store.url, store.tenant)}.search"
+
+
+def calls_place(url: str) -> Path | None:
+    """Return the folder of the calls that are kept: beside the store, or in the user's data.
+
+    A store in memory has none.
+
+    Raises:
+        ValueError: when the URL does not say what kind of store it is.
+    """
+    scheme = scheme_of(url)
+    if scheme in _FILES:
+        path = path_of(url).absolute()
+        return path.with_name(f"{path.name}.calls")
+    if scheme == "memory":
+        return None
+    data = Path(platformdirs.user_data_dir("pegboard", appauthor=False))
+    return data / f"{_digest(without_password(url))}.calls"
 
 
 def _opener(scheme: str, url: str) -> Opener:

@@ -235,6 +235,14 @@ class Store(Protocol):
         """Return a context manager that gives True to one process at a time: it does the job."""
         ...
 
+    def fill_buckets(self, amounts: Mapping[str, float], *, most: float) -> dict[str, float]:
+        """Add to leaky buckets, and return the level of each; a bucket drains by one a second.
+
+        The store's clock counts, so processes with different clocks agree. A bucket that was never
+        filled is empty. No level exceeds ``most``: what is more is lost.
+        """
+        ...
+
     def check(self) -> None:
         """Read all data of the tenant.
 

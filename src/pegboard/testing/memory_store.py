@@ -20,6 +20,7 @@ from pegboard.storage import (
     StoredValue,
     Use,
 )
+from pegboard.storage.buckets import BUCKETS, fill
 from pegboard.storage.encoding import (
     check_key,
     check_tenant,
@@ -184,6 +185,10 @@ class MemoryStore:
     def elected(self, job: str) -> AbstractContextManager[bool]:
         """Return a context manager that gives True to one holder at a time."""
         return lease(self.namespace(LEASES), check_key("job", job))
+
+    def fill_buckets(self, amounts: Mapping[str, float], *, most: float) -> dict[str, float]:
+        """Add to leaky buckets, and return the level of each."""
+        return fill(self.namespace(BUCKETS), amounts, most=most)
 
     def check(self) -> None:
         """Read all data of the tenant."""

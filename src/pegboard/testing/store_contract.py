@@ -61,6 +61,7 @@ class ClosingContract(OpensStores):
             store.namespaces,
             lambda: store.watch(RecordingWatcher()),
             lambda: store.elected("clean-up").__enter__(),
+            lambda: store.fill_buckets({"a": 1.0}, most=60.0),
             store.check,
             lambda: values.get("a"),
             values.items,

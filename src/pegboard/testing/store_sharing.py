@@ -142,6 +142,36 @@ class SharingContract(OpensStores):
         assert _everything(store) == mine
         assert [it.tool.description for it in stranger.load_all()] == ["theirs"]
 
+    def test_a_bucket_that_was_never_filled_is_empty_and_drains_by_itself(
+        self, store: Store, twin: Store
+    ) -> None:
+        assert store.fill_buckets({}, most=60.0) == {}
+        assert store.fill_buckets({"a": 0.0}, most=60.0) == {"a": pytest.approx(0.0, abs=0.001)}
+        assert 0.0 <= store.fill_buckets({"a": 1e-4}, most=60.0)["a"] <= 0.001
+        levels = [twin.fill_buckets({"a": 0.0}, most=60.0)["a"] for _ in range(100)]
+        assert max(levels) <= 0.001
+
+    def test_a_bucket_holds_what_all_have_filled_in_and_no_more_than_most(
+        self, store: Store, twin: Store, stranger: Store
+    ) -> None:
+        store.fill_buckets({"a": 1_000.0, "é b": 500.0}, most=50_000.0)
+        levels = twin.fill_buckets({"é b": 500.0, "a": 1_000.0}, most=50_000.0)
+        # The minutes that a slow machine may take.
+        assert 1_500.0 <= levels["a"] <= 2_000.0
+        assert 500.0 <= levels["é b"] <= 1_000.0
+        assert 900.0 <= twin.fill_buckets({"a": 90_000.0}, most=1_000.0)["a"] <= 1_000.0
+        assert 400.0 <= stranger.fill_buckets({"a": 500.0}, most=50_000.0)["a"] <= 500.0
+
+    def test_of_many_who_fill_a_bucket_none_is_forgotten(self, store: Store, twin: Store) -> None:
+        def add(number: int) -> None:
+            mine = (store, twin)[number % 2]
+            for _ in range(STEPS):
+                mine.fill_buckets({"a": 1_000.0, f"{number}": 1.0}, most=1e6)
+
+        at_once(add)
+        level = store.fill_buckets({"a": 0.0}, most=1e6)["a"]
+        assert 1_000.0 * (THREADS * STEPS - 1) < level <= 1_000.0 * THREADS * STEPS
+
     def test_one_at_a_time_is_elected_for_a_job(self, store: Store, twin: Store) -> None:
         with store.elected("clean-up") as first:
             assert first is True

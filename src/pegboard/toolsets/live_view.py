@@ -52,7 +52,7 @@ class ExposedTool:
         return self._definition(
             ("openai", strict, api),
             lambda: openai_definition(
-                *self._words, parameters=self.parameters, strict=strict, api=api
+                *self.words, parameters=self.parameters, strict=strict, api=api
             ),
         )
 
@@ -64,7 +64,7 @@ class ExposedTool:
         """
         # https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use; the API
         # also refuses alternatives at the root, references, and unusual property names.
-        name, description = self._words
+        name, description = self.words
         return self._definition(
             "anthropic",
             lambda: {"name": name, "description": description, "input_schema": self.parameters},
@@ -77,7 +77,7 @@ class ExposedTool:
             DialectError: when the schema cannot be expressed for any provider.
         """
         return self._definition(
-            "gemini", lambda: gemini_definition(*self._words, parameters=self._gemini_parameters)
+            "gemini", lambda: gemini_definition(*self.words, parameters=self._gemini_parameters)
         )
 
     def arguments(self, given: Any) -> Any:
@@ -121,7 +121,8 @@ class ExposedTool:
         return {alias: name for name, alias in aliases.items()}
 
     @property
-    def _words(self) -> tuple[str, str]:
+    def words(self) -> tuple[str, str]:
+        """The name and the description for providers."""
         tool = self.tool
         words = tool.description or tool.annotations.title or tool.name
         # A lone surrogate cannot be sent to any provider.

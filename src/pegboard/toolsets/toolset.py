@@ -1,13 +1,16 @@
 """Toolset: a chosen, renamed view of a registry, in the form an agent or a provider wants."""
 
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, TypeVar, Unpack
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from pegboard.errors import WouldDeadlockError
+from pegboard.errors.extras import install_extra
 from pegboard.model import Tool, ToolResult
 from pegboard.model.tool_names import NameTable
 from pegboard.registry import Registry
+from pegboard.toolsets.agent_tool import AgentTool
 from pegboard.toolsets.dialect import DialectError
 from pegboard.toolsets.functions import (
     build_function,
@@ -17,6 +20,11 @@ from pegboard.toolsets.functions import (
 from pegboard.toolsets.live_view import ExposedTool, LiveView, WhyMissing
 from pegboard.toolsets.openai import OpenAIApi
 from pegboard.toolsets.selection import Selection, compile_selection
+
+if TYPE_CHECKING:
+    from agents import FunctionTool as OpenAIFunctionTool
+    from langchain_core.tools import StructuredTool
+    from pydantic_ai.toolsets import AbstractToolset
 
 __all__ = ["Toolset"]
 
@@ -139,6 +147,48 @@ class Toolset:
 
         return self._each(build)
 
+    def langchain(self) -> "list[StructuredTool]":
+        """Return the tools for LangChain and LangGraph; they can be invoked and awaited.
+
+        A failed call is a ``ToolException``, which LangChain passes to the model as text.
+
+        Raises:
+            ImportError: when the extra ``langchain`` is not installed.
+        """
+        with _needs("langchain_core", extra="langchain", method="langchain"):
+            from pegboard.toolsets.frameworks.langchain import (  # noqa: PLC0415 - an extra
+                structured_tools,
+            )
+        return structured_tools(self._agent_tools("call `await tool.ainvoke(...)`"))
+
+    def pydantic_ai(self) -> "AbstractToolset[Any]":
+        """Return this view as a toolset of pydantic-ai, which always offers the current tools.
+
+        A failed call is a ``ModelRetry`` where the model can mend it, and otherwise ``ToolFailed``.
+
+        Raises:
+            ImportError: when the extra ``pydantic-ai`` is not installed.
+        """
+        with _needs("pydantic_ai", extra="pydantic-ai", method="pydantic_ai"):
+            from pegboard.toolsets.frameworks.pydantic_ai import (  # noqa: PLC0415 - an extra
+                PydanticAIToolset,
+            )
+        return PydanticAIToolset(self._agent_tools, call=self.call)
+
+    def openai_agents(self) -> "list[OpenAIFunctionTool]":
+        """Return the tools for the OpenAI Agents SDK.
+
+        A failed call returns its error as text, for the model.
+
+        Raises:
+            ImportError: when the extra ``openai-agents`` is not installed.
+        """
+        with _needs("agents", extra="openai-agents", method="openai_agents"):
+            from pegboard.toolsets.frameworks.openai_agents import (  # noqa: PLC0415 - an extra
+                function_tools,
+            )
+        return function_tools(self._agent_tools())
+
     async def call(
         self,
         name: str,
@@ -195,6 +245,15 @@ class Toolset:
                 raise
             raise _would_block(error.tool, instead) from None
 
+    def _agent_tools(self, instead: str = "use `call`") -> list[AgentTool]:
+        def call(it: ExposedTool, given: object) -> Coroutine[Any, Any, ToolResult]:
+            return self._call(self._view.find_again(it), given)
+
+        def call_sync(it: ExposedTool, given: object) -> ToolResult:
+            return self._call_sync(self._view.find_again(it), given, instead=instead)
+
+        return self._each(lambda it: AgentTool.of(it, call=call, call_sync=call_sync))
+
     def _function_name(self, exposed: ExposedTool) -> str:
         name = self._function_names.assign("", exposed.tool.name)
         assert name is not None, "a table that renames leaves no tool out"
@@ -218,6 +277,22 @@ class Toolset:
             if reasons is not None:
                 reasons[name] = reason
         return built
+
+
+@contextmanager
+def _needs(package: str, *, extra: str, method: str) -> Generator[None]:
+    """Name the extra that brings a package, where it cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        # Another package may have the same name, so it may also lack only a name of ours.
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise ImportError(
+            f"`toolset.{method}()` needs the extra {extra!r}: run `{install_extra(extra)}`. "
+            f"({error})",
+            name=error.name,
+        ) from error
 
 
 def _would_block(tool: str, instead: str) -> WouldDeadlockError:

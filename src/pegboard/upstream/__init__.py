@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pegboard.upstream.connection import Era, Negotiated, ServerState
     from pegboard.upstream.connections.stateful import StatefulConnection
     from pegboard.upstream.events import (
+        ChangedDefinition,
+        DefinitionsChanged,
         ElicitationCompleted,
         OnServerEvent,
         PromptsChanged,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
         ResourceUpdated,
         ServerDown,
         ServerEvent,
+        ServerLogger,
+        ServerNote,
         ServerUp,
     )
     from pegboard.upstream.server import Board, ServerStatus, UpstreamServer
@@ -51,6 +55,8 @@ __all__ = [
     "CachedCatalog",
     "CallContext",
     "CatalogCache",
+    "ChangedDefinition",
+    "DefinitionsChanged",
     "ElicitationCompleted",
     "Era",
     "FileCatalogCache",
@@ -69,6 +75,8 @@ __all__ = [
     "ResourcesChanged",
     "ServerDown",
     "ServerEvent",
+    "ServerLogger",
+    "ServerNote",
     "ServerState",
     "ServerStatus",
     "ServerUp",
@@ -84,6 +92,8 @@ _HOMES = {
     "Board": "server",
     "CallContext": "call_context",
     "CatalogCache": "catalog.cache",
+    "ChangedDefinition": "events",
+    "DefinitionsChanged": "events",
     "ElicitationCompleted": "events",
     "Era": "connection",
     "FileCatalogCache": "catalog.cache",
@@ -103,6 +113,8 @@ _HOMES = {
     "ResourcesChanged": "events",
     "ServerDown": "events",
     "ServerEvent": "events",
+    "ServerLogger": "events",
+    "ServerNote": "events",
     "ServerState": "connection",
     "ServerStatus": "server",
     "ServerUp": "events",

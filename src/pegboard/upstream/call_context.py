@@ -51,9 +51,14 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     meta: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """Further ``_meta`` for the server; the protocol's own keys in it are left out."""
     capabilities: Mapping[str, Any] | None = None
-    """The capabilities of the client; a modern server gets these instead of the hub's."""
+    """The capabilities of the client; a modern server gets these instead of the hub's, as far as
+    Pegboard carries them."""
     client: str = ""
     """The client of the call, whose own connection is used if clients do not share one."""
+    caller: str = ""
+    """The caller that the client belongs to; all its clients count as one for shared limits."""
+    is_reachable: Callable[[], bool] = lambda: True
+    """Tells whether the client can be asked now."""
 
     def with_callbacks_on(self, owner_loop: OwnerLoop) -> "CallContext":
         """Return the same, with its callbacks run by `OwnerLoop.run_callback`."""

@@ -10,8 +10,9 @@ import anyio
 import msgspec
 
 from pegboard.errors import ConnectionLostError, ProtocolError, ServerUnavailableError
+from pegboard.model.call import Phases
 from pegboard.upstream.call_context import CallContext
-from pegboard.upstream.events import ServerEvent
+from pegboard.upstream.events import ServerEvent, ServerLogger
 from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Questions
 
@@ -64,6 +65,9 @@ class WatchedResources:
     def uris(self) -> frozenset[str]:
         """The URIs that are subscribed now."""
         return frozenset(self._count)
+
+    def __contains__(self, uri: object) -> bool:
+        return uri in self._count
 
     def add(self, uri: str) -> bool:
         """Add a subscriber of a resource; ``True`` if it is the first one."""
@@ -178,6 +182,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What helps when that is too short."""
     idempotent: bool = False
     """Whether it is declared safe to run twice."""
+    phases: Phases | None = None
+    """Where the time of connecting, at the server, and of a person is added."""
 
 
 class Session(Protocol):
@@ -238,3 +244,5 @@ class ConnectionDeps(msgspec.Struct, frozen=True, kw_only=True):
     greeting: Greeting = "ask"
     announce: Callable[[ServerEvent], None] = lambda _: None
     """Reports a server event to the subscribers of the hub."""
+    log: ServerLogger | None = None
+    """Keeps the output of the servers, and what becomes of them."""

@@ -1,11 +1,13 @@
-"""Server events: a server went up or down, or changed its prompts or resources."""
+"""Server events: a server went up or down, or changed its tools, prompts or resources."""
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 __all__ = [
+    "ChangedDefinition",
+    "DefinitionsChanged",
     "ElicitationCompleted",
     "OnServerEvent",
     "PromptsChanged",
@@ -13,6 +15,8 @@ __all__ = [
     "ResourcesChanged",
     "ServerDown",
     "ServerEvent",
+    "ServerLogger",
+    "ServerNote",
     "ServerUp",
 ]
 
@@ -56,6 +60,26 @@ class ElicitationCompleted(msgspec.Struct, frozen=True):
     """The id that the server gave to the elicitation."""
 
 
+class ChangedDefinition(msgspec.Struct, frozen=True):
+    """A tool whose definition is another one than when it was last seen."""
+
+    tool: str
+    """Its name on the server."""
+    before: str
+    """The SHA-256 of the old definition, as the server sent it, in JSON with sorted keys."""
+    after: str
+
+
+class DefinitionsChanged(msgspec.Struct, frozen=True):
+    """A server has changed the definitions of tools, perhaps while the hub was closed."""
+
+    server: str
+    tools: tuple[ChangedDefinition, ...]
+    """The first of them."""
+    more: int = 0
+    """How many further definitions have changed."""
+
+
 ServerEvent: TypeAlias = (
     ServerUp
     | ServerDown
@@ -63,7 +87,30 @@ ServerEvent: TypeAlias = (
     | PromptsChanged
     | ResourceUpdated
     | ElicitationCompleted
+    | DefinitionsChanged
 )
 
 OnServerEvent: TypeAlias = Callable[[ServerEvent], object]
 """Called on the event loop of the hub: it must not block, nor wait for a server."""
+
+ServerNote: TypeAlias = Literal[
+    "dropped", "exited", "failed", "idle", "lost", "ready", "resent", "retry", "started", "stopped"
+]
+"""What happened to a server, for its log: its process was ``started`` or ``exited``; it is
+``ready``, was ``lost``, has ``failed`` to start, is tried again (``retry``), was ``stopped`` or is
+``idle``; a request was ``resent``; output of it was ``dropped``."""
+
+
+class ServerLogger(Protocol):
+    """Keeps what servers wrote to standard error, and what was done with them.
+
+    It is called on the event loop of the hub, so it only takes what it gets, and never raises.
+    """
+
+    def note(self, server: str, event: ServerNote, text: str = "") -> None:
+        """Take an event; the text holds no secrets."""
+        ...
+
+    def wrote(self, server: str, lines: Sequence[bytes], read: Callable[[bytes], str]) -> None:
+        """Take lines as they were written; ``read`` makes each of them fit to be seen."""
+        ...

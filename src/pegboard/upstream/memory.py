@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context, ContextVar
@@ -20,6 +21,7 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from pegboard.config import ServerConfig
+from pegboard.config.network_variables import network_variables
 from pegboard.upstream.messages.channel import DuplexChannel, Exchanges, Receive
 from pegboard.upstream.messages.failures import FailedError, Failure
 from pegboard.upstream.messages.jsonrpc import Message, ServerRpcError
@@ -87,13 +89,14 @@ async def stream_channel(
                         by_alias=True, exclude_unset=True, mode="python"
                     )
                     # Escaped, because a text may have half of a character in it.
-                    channel.take(json.dumps(plain, default=str).encode(), _sender_in(incoming))
+                    data = json.dumps(plain, default=str).encode()
+                    await channel.take_any(data, _sender_in(incoming))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             logger.debug("stream_closed: server %r", config.name)
         channel.close()
         on_lost("The connection was closed.")
 
-    channel = DuplexChannel(config.name, write, receive)
+    channel = DuplexChannel(config.name, write, receive, most_values=config.max_response_values)
     async with anyio.create_task_group() as group:
         group.start_soon(read)
         try:
@@ -226,8 +229,10 @@ async def windows_channel(
     config: ServerConfig, *, receive: Receive, on_lost: Callable[[str], None]
 ) -> AsyncGenerator[DuplexChannel]:
     """Open a channel to a process on Windows, which the SDK starts and ends."""
+    env = network_variables(os.environ) if config.inherit_network else {}
+    env |= {**config.shared_env, **config.env}
     process = StdioServerParameters(
-        command=config.command or "", args=list(config.args), env=dict(config.env), cwd=config.cwd
+        command=config.command or "", args=list(config.args), env=env, cwd=config.cwd
     )
     async with (
         stdio_client(process) as streams,

@@ -14,9 +14,12 @@ from pegboard.errors import (
     ProtocolError,
 )
 from pegboard.model import Step, Tool, ToolCall, ToolResult
+from pegboard.model.call import Phases
+from pegboard.model.hidden_characters import visible
 from pegboard.model.result import result_of
 from pegboard.model.tool_names import NameTable, OnConflict, name_matcher
 from pegboard.policies import PolicyOptions
+from pegboard.policies.fair_share import LimitUse
 from pegboard.policies.retry import is_idempotent
 from pegboard.registry import Registry
 from pegboard.upstream.call_context import CallContext, OnProgress, taken_context
@@ -122,12 +125,13 @@ class UpstreamServer:
             policies=board.policies,
             on_conflict=board.on_conflict,
         )
-        self._listing = ToolListing(
+        self.listing: ToolListing = ToolListing(
             config.name,
             self.feed,
             keep=(board.catalog_cache, self._key),
             owner_loop=self._owner_loop,
             connection=lambda: self.connection,
+            announce=deps.announce,
         )
         kind = StatelessConnection if config.stateless else StatefulConnection
         self.connection: StatefulConnection = kind(
@@ -160,40 +164,44 @@ class UpstreamServer:
             target=self.config.target,
             era=said.era if said else None,
             protocol_version=said.version if said else None,
-            server_version=(said.server_version or None) if said else None,
+            server_version=visible(said.server_version) or None if said else None,
             tool_count=self.feed.on_board(),
             left_out=self.feed.missing(),
             warnings=self.feed.warnings,
             last_error=connection.last_error,
             startup_seconds=connection.startup_seconds,
             starts=connection.starts,
-            instructions=(said.instructions or None) if said else None,
+            instructions=visible(said.instructions) or None if said else None,
         )
+
+    def limits(self) -> list[LimitUse]:
+        """Return how many clients have a connection of their own, if they do not share one."""
+        return [] if self.config.sharing == "shared" else [self._of_clients.shares.use()]
 
     def use_cached(self, cached: CachedCatalog) -> None:
         """Put the cached definitions of an earlier run on the board."""
         self.connection.use_cached(cached.negotiated)
-        self._listing.use_cached(cached)
+        self.listing.use_cached(cached)
 
     def take_place_of(self, other: "UpstreamServer") -> None:
         """Show the tools of another server until this one lists its own; calls wait for this one.
 
         `give_back` takes the tools off the board that this server has not listed by then.
         """
-        self._listing.borrow(other.feed)
+        self.listing.borrow(other.feed)
 
     async def shown(self) -> None:
         """Wait for a long list that a thread may just be putting on the board."""
-        await self._listing.shown()
+        await self.listing.shown()
 
     def give_back(self) -> None:
         """Take the tools of the replaced server off the board."""
-        self._listing.give_back()
+        self.listing.give_back()
 
     @property
     def is_known(self) -> bool:
         """True when its tools are on the board, listed or from the cache."""
-        return self._listing.is_known
+        return self.listing.is_known
 
     async def start(self) -> None:
         """Connect and put the tools on the board.
@@ -207,8 +215,8 @@ class UpstreamServer:
     async def _start(self) -> None:
         await self.connection.open()
         # The cache may be out of date: wait for what this session lists.
-        await self._listing.reconciled()
-        if self._listing.error is not None:
+        await self.listing.reconciled()
+        if self.listing.error is not None:
             await self.refresh()
 
     async def stop(self) -> None:
@@ -224,7 +232,7 @@ class UpstreamServer:
         self._gone = reason
         await self._disconnect()
         if self._owner_loop.is_open:
-            await self._listing.shown()
+            await self.listing.shown()
 
     async def _disconnect(self) -> None:
         await self._of_clients.close()
@@ -258,15 +266,15 @@ class UpstreamServer:
             UpstreamError: when listing failed.
         """
         self._refuse_if_unusable()
-        await self._owner_loop.run(self._listing.refresh)
+        await self._owner_loop.run(self.listing.refresh)
 
     def hold(self) -> None:
         """Keep listed tools off the board for now, so that speed does not decide about names."""
-        self._listing.hold()
+        self.listing.hold()
 
     async def release(self) -> None:
         """Put the tools on the board that were listed meanwhile."""
-        await self._listing.release()
+        await self.listing.release()
 
     async def retry_contested(self) -> None:
         """List again if names that tools of this server want may have become free."""
@@ -347,7 +355,9 @@ class UpstreamServer:
             try:
                 self._refuse_if_unusable(name)
                 with taken_context(loop) as context:
-                    request = self._request("tools/call", params, name, context, idempotent)
+                    request = self._request(
+                        "tools/call", params, name, context, idempotent, call.phases
+                    )
                     if not loop.is_current():
                         raw = await loop.run(
                             lambda: self._deliver(request), tool=name, limit=request.limit
@@ -375,6 +385,7 @@ class UpstreamServer:
         tool: str,
         context: CallContext | None,
         idempotent: bool = False,  # noqa: FBT001, FBT002 - on the way of every call
+        phases: Phases | None = None,
     ) -> Request:
         return Request(
             method=method,
@@ -385,6 +396,7 @@ class UpstreamServer:
             limit=self.config.timeouts.call,
             remedy=self._remedy,
             idempotent=idempotent,
+            phases=phases,
         )
 
     def _is_shared(self, context: CallContext | None) -> bool:
@@ -440,14 +452,14 @@ class UpstreamServer:
             ) from error
 
     async def _greet(self, session: Session) -> None:
-        await self._listing.reconcile(session)
+        await self.listing.reconcile(session)
         await self._subscriptions.renew(session)
 
     def _changed(self, what: Changed, uri: str) -> None:
         name = self.config.name
         match what:
             case "tools":
-                self._listing.changed()
+                self.listing.changed()
             case "resources":
                 self._deps.announce(ResourcesChanged(name))
             case "prompts":

@@ -31,6 +31,13 @@ class Clock:
         self._scope = scope
         self._stops = 0
         self._left = math.inf
+        self._stopped_at = 0.0
+        self._stopped = 0.0
+
+    @property
+    def stopped(self) -> float:
+        """The seconds that it was stopped until now."""
+        return self._stopped + (anyio.current_time() - self._stopped_at if self._stops else 0.0)
 
     @property
     def deadline(self) -> float:
@@ -40,7 +47,8 @@ class Clock:
     def stop(self) -> None:
         """Pause the deadline until `go_on` was called as often."""
         if not self._stops:
-            self._left = self._scope.deadline - anyio.current_time()
+            self._stopped_at = anyio.current_time()
+            self._left = self._scope.deadline - self._stopped_at
             self._scope.deadline = math.inf
         self._stops += 1
 
@@ -48,7 +56,9 @@ class Clock:
         """Undo one `stop`."""
         self._stops -= 1
         if not self._stops:
-            self._scope.deadline = anyio.current_time() + self._left
+            now = anyio.current_time()
+            self._stopped += now - self._stopped_at
+            self._scope.deadline = now + self._left
 
 
 QuestionResult: TypeAlias = Mapping[str, Any] | None

@@ -9,6 +9,7 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError
+from pegboard.model.hidden_characters import visible_definition
 from pegboard.upstream.call_context import CallContext, OnProgress
 from pegboard.upstream.connection import ConnectionDeps, Negotiated, Request, ServerState
 from pegboard.upstream.connections.delivery import deliver, deliver_list
@@ -91,13 +92,14 @@ class StandaloneClient:
                 self._connection = None
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """Return the definitions of all tools, from all pages, as the server sent them.
+        """Return the definitions of all tools, from all pages, with hidden characters as escapes.
 
         Raises:
             NotConnectedError: before `connect`.
             UpstreamError: when the request failed.
         """
-        return await self._owner_loop.run(lambda: deliver_list(self._connected(), "tools/list"))
+        listed = await self._owner_loop.run(lambda: deliver_list(self._connected(), "tools/list"))
+        return [visible_definition(it) for it in listed]
 
     async def call_tool(
         self,

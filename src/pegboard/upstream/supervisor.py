@@ -14,7 +14,7 @@ from pegboard.config import ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError
 from pegboard.upstream.catalog.cache import CachedCatalog
 from pegboard.upstream.connection import ConnectionDeps, ServerState, WatchedResources
-from pegboard.upstream.events import OnServerEvent, ServerEvent
+from pegboard.upstream.events import OnServerEvent, ServerEvent, ServerLogger
 from pegboard.upstream.owner_loop import PATIENCE, OwnerLoop
 from pegboard.upstream.server import Board, UpstreamServer
 from pegboard.upstream.server_requests import Questions
@@ -42,10 +42,12 @@ class Supervisor:
         questions: Questions,
         on_login: "OnLogin | None" = None,
         tenant: str = "",
+        log: ServerLogger | None = None,
     ) -> None:
         self._board = board
         self._on_login = on_login
         self._tenant = tenant
+        self._log = log
         self._max_starts = max_starts
         self._questions = questions
         self._owner_loop = OwnerLoop("hub")
@@ -86,6 +88,7 @@ class Supervisor:
             pool=self._http_pool,
             questions=self._questions.answered_on(self._owner_loop),
             announce=self._announce,
+            log=self._log,
         )
         await self.replace(configs, wait=wait)
 

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from pegboard.config import ServerConfig
+from pegboard.upstream.events import ServerLogger
 from pegboard.upstream.http.pool import HttpPool
 from pegboard.upstream.http.sse_transport import sse_channel
 from pegboard.upstream.http.streamable_http import streamable_http_channel
@@ -71,13 +72,14 @@ def hide_secrets_of(config: ServerConfig) -> None:
         logging.getLogger(name).addFilter(_redaction)
 
 
-def open_channel(
+def open_channel(  # noqa: PLR0913 - a transport is told all of it
     config: ServerConfig,
     *,
     pool: HttpPool,
     receive: Receive,
     on_lost: Callable[[str], None],
     is_legacy: bool,
+    log: ServerLogger | None = None,
     grace: float = GRACE,
 ) -> AbstractAsyncContextManager[MessageChannel]:
     """Return the channel to a server; nothing is opened before it is entered.
@@ -88,6 +90,7 @@ def open_channel(
         receive: gets the notifications and requests that certainly belong to no call.
         on_lost: called once with the reason when the server goes away by itself.
         is_legacy: whether the session begins with the handshake.
+        log: gets what a process writes to standard error, and when it starts and exits.
         grace: the seconds that a process has to end once its input is closed.
     """
     hide_secrets_of(config)
@@ -97,7 +100,7 @@ def open_channel(
         case "sse":
             return sse_channel(config, pool, receive=receive, on_lost=on_lost)
         case "stdio" if sys.platform != "win32":
-            return stdio_channel(config, receive=receive, on_lost=on_lost, grace=grace)
+            return stdio_channel(config, receive=receive, on_lost=on_lost, log=log, grace=grace)
         case "stdio":
             # The SDK knows job objects; our process groups and guardian are POSIX.
             from pegboard.upstream.memory import windows_channel  # noqa: PLC0415

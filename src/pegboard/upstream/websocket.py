@@ -18,6 +18,7 @@ from pegboard.upstream.http.proxies import proxy_for
 from pegboard.upstream.http.tls import explain_tls_error, tls_context
 from pegboard.upstream.messages.channel import DuplexChannel, Receive
 from pegboard.upstream.messages.failures import FailedError, Failure, failure_of_response
+from pegboard.upstream.messages.response_limits import RESPONSES
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -56,9 +57,9 @@ async def websocket_channel(
             raise FailedError(Failure(kind="not_sent", message="The connection broke.")) from error
 
     try:
-        channel = DuplexChannel(config.name, write, receive)
+        channel = DuplexChannel(config.name, write, receive, most_values=config.max_response_values)
         async with anyio.create_task_group() as group:
-            group.start_soon(_read, connection, channel, on_lost)
+            group.start_soon(_read, connection, channel, config.name, on_lost)
             try:
                 yield channel
             finally:
@@ -86,6 +87,10 @@ async def _open(config: ServerConfig) -> "ClientConnection":
             open_timeout=config.timeouts.connect,
             close_timeout=_SECONDS_TO_CLOSE,
             max_size=_LARGEST_MESSAGE,
+            # Frames that are not read yet have that size, too.
+            max_queue=1,
+            # As over HTTP: to decompress is work that no size limits.
+            compression=None,
             **options,
         )
     except (OSError, ValueError, problems.WebSocketException) as error:
@@ -116,15 +121,23 @@ def _library() -> tuple[Any, Any]:
 
 
 async def _read(
-    connection: "ClientConnection", channel: DuplexChannel, on_lost: Callable[[str], None]
+    connection: "ClientConnection",
+    channel: DuplexChannel,
+    server: str,
+    on_lost: Callable[[str], None],
 ) -> None:
     _, problems = _library()
     reason = "The server closed the connection."
     try:
         async for text in connection:
             data = text.encode() if isinstance(text, str) else text
-            if not channel.take(data):
-                logger.debug("not_a_message: a frame of %d bytes", len(data))
+            share = RESPONSES.share(server)
+            try:
+                await share.grow(len(data))
+                if not await channel.take_any(data):
+                    logger.debug("not_a_message: a frame of %d bytes", len(data))
+            finally:
+                share.close()
     except problems.ConnectionClosed as error:
         reason = f"The connection broke: {error}."
     on_lost(reason)

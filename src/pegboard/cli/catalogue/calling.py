@@ -24,8 +24,9 @@ from pegboard.errors import ConfigError, PegboardError, ToolTimeoutError
 from pegboard.hub import Hub
 from pegboard.model import Audio, Content, EmbeddedResource, Image, ToolResult
 from pegboard.model.tool_names import mcp
-from pegboard.observe import History
+from pegboard.observe.call_files import CallFiles
 from pegboard.registry import Registry
+from pegboard.storage.open_store import calls_place
 from pegboard.upstream import NoCatalogCache
 
 if TYPE_CHECKING:
@@ -67,13 +68,13 @@ async def call_tool(
         "elicitation": person.elicitation,
         "sampling": person.sampling,
     }
-    config = msgspec.structs.replace(origin.server, prefix=None)
+    config = msgspec.structs.replace(origin.server, prefix=None, naming=None)
     if timeout is not None:
         limits = msgspec.structs.replace(within(config, timeout).timeouts, call=timeout)
         config = msgspec.structs.replace(config, timeouts=limits)
     end = math.inf if timeout is None else anyio.current_time() + timeout
     try:
-        async with Hub([config], **options) as hub, _counted(hub.registry):
+        async with Hub([config], **options) as hub, _counted(hub.registry, store):
             try:
                 with anyio.fail_after(None if timeout is None else end - anyio.current_time()):
                     return await hub.call(name, arguments, on_progress=line.tell)
@@ -89,18 +90,19 @@ async def call_tool(
 
 
 @asynccontextmanager
-async def _counted(registry: Registry) -> AsyncGenerator[None]:
-    """Keep in the store how the calls ended, as a gateway does in its audit."""
-    if registry.storage is None:
+async def _counted(registry: Registry, store: str | None) -> AsyncGenerator[None]:
+    """Keep the calls as a gateway does."""
+    place = None if store is None else calls_place(store)
+    if place is None:
         yield
         return
-    history = History(registry.storage)
-    registry.observe(history)
+    calls = CallFiles(place)
+    registry.observe(calls)
     try:
         yield
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(history.close)
+            await anyio.to_thread.run_sync(calls.close)
 
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -155,7 +157,7 @@ def show_result(result: ToolResult, *, tool: str, folder: Path) -> None:
 
 
 def result_as_json(result: ToolResult) -> Mapping[str, Any]:
-    """Return a result as ``--raw`` prints it: in the form of the protocol.
+    """Return a result as ``--json`` prints it: one object, in the form of the protocol.
 
     ``content`` (a list of blocks), ``structuredContent`` if the tool gave some, ``isError``, and
     whatever else the server sent.

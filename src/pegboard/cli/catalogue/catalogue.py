@@ -1,6 +1,7 @@
 """The tools of the user's servers: from a running gateway, or from the cache in the store."""
 
 import os
+import shlex
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +13,8 @@ from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.terminal.output import warn
 from pegboard.cli.terminal.plain_text import placed
 from pegboard.config import LoadedConfig, ServerConfig, load_servers
-from pegboard.errors import ConfigError, ToolNotFoundError
+from pegboard.errors import ConfigError, ServerUnavailableError, ToolNotFoundError
+from pegboard.errors.servers import without_name
 from pegboard.model import Tool
 from pegboard.model.tool import Definition, definition_of
 from pegboard.model.tool_names import mcp, nearest_names
@@ -45,6 +47,13 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     """Start the servers, even if their tools or failures are cached."""
     patience: float | None = None
     """How many seconds a server may take to start, instead of its configured limit."""
+    wanted: str | None = None
+    """The tool that is about to be used; its server is started, even if that failed lately."""
+
+    @property
+    def option(self) -> str:
+        """What another command needs behind it to read the same configuration."""
+        return "" if self.config is None else f" --config {shlex.quote(self.config)}"
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +66,11 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 class Catalogue(Protocol):
     """Tools that can be listed, described and searched."""
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether a running gateway has the tools."""
+        ...
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -79,12 +93,25 @@ class Catalogue(Protocol):
         """Return where a tool is called; ``None`` if it is only a definition."""
         ...
 
+    @property
+    def places(self) -> Places:
+        """Where the tools come from."""
+        ...
+
     def disabled(self) -> Mapping[str, str]:
         """Return the prefix of tool names for each disabled server."""
         ...
 
     def failures(self) -> Mapping[str, str]:
         """Return why servers could not be started, by their names."""
+        ...
+
+    def down(self) -> Mapping[str, str]:
+        """Return the prefix of tool names for each server that is down."""
+        ...
+
+    def note_refused(self, tool: str, code: str) -> None:
+        """Record, where calls are counted, a call of a tool that is not there."""
         ...
 
 
@@ -99,7 +126,7 @@ def open_catalogue(places: Places) -> Generator[Catalogue]:
     if not (places.alone or places.refresh):
         gateway = find_gateway(places.config, places.store)
         if gateway is not None:
-            yield GatewayCatalogue(gateway)
+            yield GatewayCatalogue(gateway, places)
             return
     loaded = load_servers(places.config)
     for problem in loaded.problems:
@@ -108,42 +135,78 @@ def open_catalogue(places: Places) -> Generator[Catalogue]:
         opened = open_store(places.store or default_url())
     with opened as store:
         found, failed = _cached(loaded, store, places)
-        catalogue = CachedCatalogue(loaded, found, store, failed=failed)
+        catalogue = CachedCatalogue(loaded, found, store, places=places, failed=failed)
         yield catalogue
         catalogue.save_index()
 
 
-def find_tool(catalogue: Catalogue, name: str) -> Tool:
+def find_tool(catalogue: Catalogue, name: str, *, or_only_match: bool = False) -> Tool:
     """Return a tool by its name, and report failed servers that may have it.
+
+    With ``or_only_match``, the name that its server gives it is enough, if no other has that.
 
     Raises:
         ToolNotFoundError: when there is none, with names of others that are like it.
+        ServerUnavailableError: when the server that would have it is down.
     """
     tool = catalogue.tools.get(name)
-    tell_failures(catalogue, None if tool is None else [tool.server or ""])
+    if tool is None and or_only_match:
+        matches = _called_by_their_server(name, catalogue.tools.values())
+        tool = matches[0] if len(matches) == 1 else None
     if tool is not None:
+        tell_failures(catalogue, [tool.server or ""])
         return tool
+    option = catalogue.places.option
+    owner = _owner(name, catalogue.down())
+    if owner is not None:
+        reason = catalogue.failures()[owner]
+        said = without_name(owner, reason)
+        words = f"Tool {name!r} is missing, because server {owner!r} is down: {said}"
+        down = ServerUnavailableError(words, server=owner, tool=name)
+        # The notes of an error are what to do about it: they are printed behind it.
+        down.add_note(f"`pegboard doctor {owner}{option}` says more.")
+        raise down
+    tell_failures(catalogue)
+    near = _near(name, catalogue.tools.values())
+    missing = ToolNotFoundError(name, nearest=near)
     for server, prefix in catalogue.disabled().items():
         if prefix and name.startswith(prefix):
-            warn(f"Server {server!r} is disabled; `pegboard enable {server}` enables it.")
-    near = _near(name, catalogue.tools.values())
+            missing.add_note(
+                f"Server {server!r} is disabled; `pegboard enable {server}{option}` enables it."
+            )
     if not near:
-        warn("`pegboard search` and `pegboard tools` show which tools there are.")
-    raise ToolNotFoundError(name, nearest=near)
+        missing.add_note("`pegboard search` and `pegboard tools` show which tools there are.")
+    raise missing
 
 
 def tell_failures(catalogue: Catalogue, servers: Collection[str] | None = None) -> None:
     """Report the servers that could not be started: all, or only these."""
+    if catalogue.is_gateway:
+        # It looks after its servers, and `pegboard status` tells.
+        return
+    option = catalogue.places.option
     for name, reason in catalogue.failures().items():
         if servers is None or name in servers:
             warn(reason)
-            warn(f"  `pegboard doctor {name}` says why; `pegboard disable {name}` leaves it out.")
+            warn(
+                f"  `pegboard doctor {name}{option}` says why; `pegboard disable {name}{option}` "
+                "leaves it out; `--refresh` tries again."
+            )
+
+
+def _owner(name: str, prefixes: Mapping[str, str]) -> str | None:
+    """Return the server whose tool names begin like this one."""
+    fitting = [it for it, prefix in prefixes.items() if prefix and name.startswith(prefix)]
+    return max(fitting, key=lambda it: len(prefixes[it]), default=None)
 
 
 class GatewayCatalogue:
     """The tools of a running gateway."""
 
-    def __init__(self, gateway: RunningGateway) -> None:
+    is_gateway = True
+
+    def __init__(self, gateway: RunningGateway, places: Places) -> None:
+        self.places = places
         self._gateway = gateway
         self._shown: dict[str, Mapping[str, Any] | None] | None = None
         self._tools: dict[str, Tool] = {}
@@ -178,16 +241,34 @@ class GatewayCatalogue:
         return {name: mcp(name, "") for name in off}
 
     def failures(self) -> Mapping[str, str]:
-        """Return nothing: the gateway looks after its servers, and `pegboard status` tells."""
-        return {}
+        """Return why servers are down, by their names."""
+        down = [it for it in self._gateway.servers() if it.get("state") in ("down", "tripped")]
+        return {it["name"]: it.get("last_error") or "Its log says why." for it in down}
+
+    def down(self) -> Mapping[str, str]:
+        """Return the prefix of tool names for each server that is down."""
+        return {name: mcp(name, "") for name in self.failures()}
+
+    def note_refused(self, tool: str, code: str) -> None:
+        """Let the gateway record a call of a tool that it does not have."""
+        self._gateway.note_refused(tool, code)
 
 
 class CachedCatalogue:
     """The tools that are cached in a store, and the definitions that are registered there."""
 
+    is_gateway = False
+
     def __init__(
-        self, loaded: LoadedConfig, found: CachedTools, store: Store, *, failed: Mapping[str, str]
+        self,
+        loaded: LoadedConfig,
+        found: CachedTools,
+        store: Store,
+        *,
+        places: Places,
+        failed: Mapping[str, str],
     ) -> None:
+        self.places = places
         self._servers = {config.name: config for config in loaded.servers}
         self._cached: Mapping[str, CachedTool] = found.tools
         self._store = store
@@ -240,18 +321,26 @@ class CachedCatalogue:
 
     def disabled(self) -> Mapping[str, str]:
         """Return the prefix of tool names for each disabled server."""
-        off = [config for config in self._servers.values() if not config.enabled]
-        return {it.name: mcp(it.name, "") if it.prefix is None else it.prefix for it in off}
+        return {it.name: it.tool_name("") for it in self._servers.values() if not it.enabled}
 
     def failures(self) -> Mapping[str, str]:
         """Return why servers could not be started, by their names."""
         return self._failed
 
+    def down(self) -> Mapping[str, str]:
+        """Return the prefix of tool names for each server that is down."""
+        return {name: self._servers[name].tool_name("") for name in self._failed}
+
+    def note_refused(self, tool: str, code: str) -> None:
+        """Record nothing: without a gateway, only a call of a tool is counted."""
+
 
 def _explain_nothing(loaded: LoadedConfig) -> None:
     if loaded.path is None:
         raise ConfigError(f"There is no configuration, {_HOW_TO_BEGIN}", is_missing=True)
-    if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
+    if not loaded.servers and not any(
+        it.severity == "error" and it.server is not None for it in loaded.problems
+    ):
         raise ConfigError(
             f"There is no server in this file, {_HOW_TO_BEGIN}",
             path=str(loaded.path),
@@ -273,7 +362,8 @@ def _cached(
     failures = FailedStarts(store)
     failed: dict[str, str] = {}
     if not places.refresh:
-        before = {it.name: failures.get(it) for it in cold}
+        wanted = _owner(places.wanted or "", {it.name: it.tool_name("") for it in enabled})
+        before = {it.name: failures.get(it) for it in cold if it.name != wanted}
         failed = {name: it.error for name, it in before.items() if it is not None and it.is_fresh}
         cold = tuple(it for it in cold if it.name not in failed)
     if cold:
@@ -292,5 +382,9 @@ def _near(name: str, tools: Iterable[Tool]) -> list[str]:
     """Return names like this one, also of tools that are called so by their server."""
     known = list(tools)
     near = nearest_names(name, [tool.name for tool in known])
-    whole = [tool.name for tool in known if tool.name.endswith(f"_{name}")]
+    whole = [tool.name for tool in _called_by_their_server(name, known)]
     return list(dict.fromkeys([*whole, *near]))[:3]
+
+
+def _called_by_their_server(name: str, tools: Iterable[Tool]) -> list[Tool]:
+    return [tool for tool in tools if tool.name.endswith(f"_{name}")]

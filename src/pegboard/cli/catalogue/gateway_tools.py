@@ -30,6 +30,8 @@ def own_definitions(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
 class _SilentChannel:
     async def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
+    can_ask = False
+
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         raise AssertionError("Listing tools asks the client nothing.")
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -10,8 +11,9 @@ import msgspec
 
 from pegboard.cli.terminal.output import warn
 from pegboard.config import ServerConfig, Timeouts, locate_config
-from pegboard.errors import InvalidQueryError, ServerUnavailableError
+from pegboard.errors import InvalidQueryError, PegboardError, ServerUnavailableError
 from pegboard.model import Tool
+from pegboard.observe.call_entry import CallEntry, CallFilter
 from pegboard.search.searcher import SearchResponse
 from pegboard.server.process.instance_discovery import (
     RunningInstance,
@@ -21,7 +23,7 @@ from pegboard.server.process.instance_discovery import (
 from pegboard.storage import default_url
 from pegboard.storage.open_store import without_password
 
-__all__ = ["RunningGateway", "ShownTool", "find_gateway", "store_meant"]
+__all__ = ["RunningGateway", "ShownTool", "find_gateway", "gateways_with_store", "store_meant"]
 
 T = TypeVar("T")
 
@@ -39,6 +41,10 @@ class ShownTool(msgspec.Struct, frozen=True, kw_only=True):
 
     tool: Tool
     raw: Mapping[str, Any] | None = None
+
+
+class _CallsFound(msgspec.Struct, frozen=True):
+    calls: list[CallEntry] | None
 
 
 def find_gateway(config: str | Path | None, store: str | None) -> "RunningGateway | None":
@@ -61,6 +67,13 @@ def find_gateway(config: str | Path | None, store: str | None) -> "RunningGatewa
         if is_same and RunningGateway(it).is_there():
             return RunningGateway(it)
     return None
+
+
+def gateways_with_store(url: str) -> "list[RunningGateway]":
+    """Return the gateways of this user that keep their calls beside a store."""
+    place = place_of_store(url)
+    found = [RunningGateway(it) for it in running_instances() if it.store == place]
+    return [it for it in found if it.is_there()]
 
 
 def store_meant(named: str | None) -> str:
@@ -129,6 +142,43 @@ class RunningGateway:
             ServerUnavailableError: when the gateway does not respond.
         """
         return self._ask("GET", "/owner/servers", kind=list[dict[str, Any]])
+
+    def limits(self) -> list[dict[str, Any]]:
+        """Return how much is used up of each of its limits: the fields of a `LimitUse`.
+
+        Raises:
+            ServerUnavailableError: when the gateway does not respond.
+        """
+        return self._ask("GET", "/owner/limits", kind=list[dict[str, Any]])
+
+    def numbers(self) -> dict[str, dict[str, int]]:
+        """Return how many calls ended in which way since its start, by server.
+
+        Raises:
+            ServerUnavailableError: when the gateway does not respond.
+        """
+        return self._ask("GET", "/owner/calls/numbers", kind=dict[str, dict[str, int]])
+
+    def calls(self, wanted: CallFilter) -> list[CallEntry] | None:
+        """Return the calls that a filter chooses, the newest first; ``None`` if it keeps none.
+
+        Raises:
+            InvalidQueryError: when the filter is invalid, or the calls cannot be read.
+            ServerUnavailableError: when the gateway does not respond.
+        """
+        body = msgspec.json.encode(wanted)
+        return self._ask("POST", "/owner/calls", body, kind=_CallsFound).calls
+
+    def write_calls(self) -> None:
+        """Let the gateway write the calls that are over; without an answer, it does so soon."""
+        with suppress(PegboardError):
+            self._ask("POST", "/owner/calls/written", kind=dict[str, Any])
+
+    def note_refused(self, tool: str, code: str) -> None:
+        """Let the gateway record a call that was refused here; without an answer, it is lost."""
+        body = msgspec.json.encode({"tool": tool, "code": code})
+        with suppress(PegboardError):
+            self._ask("POST", "/owner/calls/refused", body, kind=dict[str, Any])
 
     def tools(self) -> list[ShownTool]:
         """Return its tools, in the order of their names.

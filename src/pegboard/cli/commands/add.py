@@ -17,6 +17,7 @@ from pegboard.cli.files.user_file import (
     headers_in,
     kept_references,
     open_file,
+    own_command,
     pairs_in,
     say_that_it_counts,
     say_what_is_left,
@@ -122,12 +123,12 @@ def add(
 
 
 def say_where_secrets_are(
-    server: str, kept: dict[str, KeptSecret], left: Iterable[str] = ()
+    server: str, kept: dict[str, KeptSecret], left: Iterable[str] = (), *, done: str = "moved"
 ) -> None:
-    """Say where secrets were moved to, and which ones the user has to move."""
+    """Say where secrets were moved or copied to, and which ones the user has to move."""
     for field, place in kept.items():
         where = "the keyring" if place.where == "keyring" else "a file that only you can read"
-        warn(f"The secret in `{field}` of {server!r} was moved to {where}: {place.reference}")
+        warn(f"The secret in `{field}` of {server!r} was {done} to {where}: {place.reference}")
     for field in left:
         warn(f"The secret in `{field}` of {server!r} is still in plain text; move it by hand.")
 
@@ -144,7 +145,10 @@ def _entry(
         _check_program(target[0])
         is_relative = any(it in target[0] for it in "/\\") and not target[0].startswith(("~", "$"))
         program = os.path.abspath(target[0]) if is_relative else target[0]  # noqa: PTH100 - it also takes `..` out
-        entry = {"command": program, **({"args": target[1:]} if len(target) > 1 else {})}
+        # Other programs that start this entry may not find Pegboard where this shell does.
+        words = own_command() if program == "pegboard" else [program]
+        command, *args = [*words, *target[1:]]
+        entry = {"command": command, **({"args": args} if args else {})}
     return entry | {field: pairs for field, pairs in given.items() if pairs}
 
 

@@ -18,6 +18,8 @@ from pegboard.cli.terminal.output import complain, warn, write_json
 from pegboard.errors import (
     InvalidArgumentsError,
     NotImplementedToolError,
+    ServerUnavailableError,
+    ToolNotFoundError,
     ToolTimeoutError,
     UpstreamError,
 )
@@ -53,13 +55,13 @@ def call(
         ),
     ] = None,
     *,
-    json: Annotated[
-        str | None, typer.Option("--json", metavar="OBJECT", help="Arguments as a JSON object.")
+    args: Annotated[
+        str | None, typer.Option("--args", metavar="OBJECT", help="Arguments as a JSON object.")
     ] = None,
     structured: Annotated[
         bool, typer.Option("--structured", help="Print the structured content as JSON.")
     ] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Print the whole result as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     save_to: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for images and other files.")
     ] = Path(),
@@ -80,15 +82,26 @@ def call(
     """Call a tool through the running gateway, or start its server for the call."""
     words = arguments or []
     began = time.monotonic()
-    places = Places(config=config, store=store, alone=alone, refresh=refresh, patience=timeout)
+    places = Places(
+        config=config,
+        store=store,
+        alone=alone,
+        refresh=refresh,
+        patience=timeout,
+        wanted=tool,
+    )
     with open_catalogue(places) as catalogue:
-        found = find_tool(catalogue, tool)
-        given = _arguments(found, words, json)
+        try:
+            found = find_tool(catalogue, tool)
+        except (ToolNotFoundError, ServerUnavailableError) as error:
+            catalogue.note_refused(tool, error.code)
+            raise
+        given = _arguments(found, words, args)
         left = None if timeout is None else _left(timeout, time.monotonic() - began)
         result = _result(catalogue, found, given, places=places, timeout=left)
     from pegboard.cli.catalogue.calling import result_as_json, show_result  # noqa: PLC0415 - now there is one
 
-    if raw:
+    if json:
         write_json(result_as_json(result))
     elif result.is_error:
         complain(result.text() or "The tool reported a failure without a message.")
@@ -105,10 +118,10 @@ def _left(timeout: float, used: float) -> float:
     return min(timeout, max(round(timeout - used, 1), 0.1))
 
 
-def _arguments(tool: Tool, words: list[str], json: str | None) -> Mapping[str, Any]:
+def _arguments(tool: Tool, words: list[str], args: str | None) -> Mapping[str, Any]:
     """Return what was typed, and asked for where something was missing, as the tool takes it."""
     try:
-        given = arguments_of(words, tool.input_schema, json=json)
+        given = arguments_of(words, tool.input_schema, args=args)
         if sys.stdin.isatty() and STDIN not in words:
             given |= _asked_for(tool, missing_in(given, tool.input_schema))
         checked = ArgumentSchema(tool.input_schema, tool=tool.name).check(given, tool=tool.name)

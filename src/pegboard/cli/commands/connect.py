@@ -1,11 +1,11 @@
 """`pegboard connect`: add Pegboard to the configuration of an MCP client."""
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
 from pegboard.cli.catalogue.running_gateway import find_gateway
@@ -15,20 +15,23 @@ from pegboard.cli.files.user_file import (
     HeaderOption,
     YesOption,
     headers_in,
+    own_command,
     warn_of_exposed,
 )
 from pegboard.cli.terminal.output import ask, complain, say, warn
-from pegboard.cli.terminal.plain_text import NOT_ON_WINDOWS, counted, placed
+from pegboard.cli.terminal.plain_text import NOT_ON_WINDOWS, counted
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.clients import (
     CLIENTS,
     OUR_NAME,
     ClientApp,
+    ImportRecord,
     Machine,
     client_named,
     connect,
     has_other_entry,
     is_exposed,
+    own_servers,
     served_by_us,
     taken_out_of,
 )
@@ -81,10 +84,8 @@ def connect_clients(
     headers = headers_in(header)
     if url is not None:
         _check_address(url, headers)
-    if headers and url is None:
-        raise typer.BadParameter("`--header` requires `--url`: a program takes no headers.")
-    if url is None:
-        _check_program()
+    else:
+        _check_program(headers)
     machine = Machine.here()
     source = locate_config(config).path
     servers = _served(source, url, is_needed=only)
@@ -99,7 +100,10 @@ def connect_clients(
     for client in wanted:
         try:
             entry = _program(client, source) if url is None else client.address_entry(url, headers)
-            _one(client, machine, entry, servers, only=only, asks=not yes)
+            superfluous = _superfluous(client, machine, servers, source)
+            _one(client, machine, entry, superfluous, only=only, asks=not yes)
+            if only:
+                _tell_what_stays(client, machine, superfluous, source)
             warn_of_exposed(it for it in [client.file(machine)] if headers and is_exposed(it))
         except ConfigError as error:
             complain(str(error))
@@ -128,7 +132,7 @@ def _one(
     client: ClientApp,
     machine: Machine,
     entry: dict[str, Any],
-    servers: tuple[ServerConfig, ...],
+    superfluous: tuple[str, ...],
     *,
     only: bool,
     asks: bool,
@@ -137,8 +141,7 @@ def _one(
         warn(f"{client.title} does not seem to be installed; {client.file(machine)} is created.")
     if asks and has_other_entry(client, machine):
         _agree_to_replace(client, machine)
-    with waiting(f"Reading the file of {client.title}"):
-        out, superfluous = taken_out_of(client, machine), served_by_us(client, machine, servers)
+    out = taken_out_of(client, machine)
     there = [it for it in superfluous if it not in set(out)]
     if there and not only and asks:
         names = ", ".join(there)
@@ -166,6 +169,39 @@ def _one(
     warn(f"Restart {client.title}; `pegboard disconnect {client.name}` undoes this.")
 
 
+def _tell_what_stays(
+    client: ClientApp, machine: Machine, removed: tuple[str, ...], source: Path | None
+) -> None:
+    """Say which servers `--only` left in the client's file, and why."""
+    there = own_servers(client, machine)
+    if not set(there) - set(removed):
+        return
+    ours = () if source is None else load_servers(source, undefined="keep").servers
+    known = [msgspec.structs.replace(it, enabled=True) for it in ours]
+    off = [it for it, written in zip(known, ours, strict=True) if not written.enabled]
+    disabled = _superfluous(client, machine, tuple(off), source)
+    imported = _superfluous(client, machine, tuple(known), source)
+    left: list[str] = []
+    for name, is_valid in there.items():
+        if name in removed:
+            continue
+        reason = "not imported" if is_valid else "invalid"
+        if name in disabled:
+            reason = "disabled in Pegboard"
+        elif name in imported:
+            reason = "invalid in Pegboard's file"
+        left.append(f"{name}: {reason}")
+    warn(f"{client.title} keeps {counted(len(left), 'server')} of its own ({', '.join(left)}).")
+
+
+def _superfluous(
+    client: ClientApp, machine: Machine, servers: tuple[ServerConfig, ...], source: Path | None
+) -> tuple[str, ...]:
+    """Return the client's own servers that Pegboard serves."""
+    with waiting(f"Reading the file of {client.title}"):
+        return served_by_us(client, machine, servers, imported=ImportRecord(source))
+
+
 def _agree_to_replace(client: ClientApp, machine: Machine) -> None:
     """Raise an error unless a person agrees that another server gives way to Pegboard."""
     found = f"{client.file(machine)} has a server {OUR_NAME!r} that is not Pegboard"
@@ -179,17 +215,24 @@ def _served(source: Path | None, url: str | None, *, is_needed: bool) -> tuple[S
     """Return what a client would get from Pegboard, as far as it is known."""
     if url is not None and not _is_served_from(source, url):
         if is_needed:
+            gateway = find_gateway(source, None)
+            first = (
+                "Start `pegboard serve` first"
+                if gateway is None
+                else f"Your gateway runs at {gateway.address}: use `--url {gateway.address}/mcp`"
+            )
             raise typer.BadParameter(
                 "`--only` removes the servers that Pegboard serves, but Pegboard does not know "
-                "what the gateway at that URL serves."
+                f"what the gateway at that URL serves. {first}, or leave out `--only`."
             )
         return ()
     if source is None:
         return ()
     loaded = load_servers(source)
-    for problem in loaded.problems:
-        if problem.severity == "error":
-            warn(placed(problem, source))
+    errors = [it.server for it in loaded.problems if it.severity == "error"]
+    if errors and is_needed:
+        names = ", ".join(dict.fromkeys(it for it in errors if it is not None))
+        warn(f"{source} has errors{f' in {names}' if names else ''}; see `pegboard doctor`.")
     usable = {it.name for it in loaded.servers if it.enabled}
     # As it is written there: so it is compared with what is written in the files of clients.
     written = load_servers(source, undefined="keep").servers
@@ -208,12 +251,14 @@ def _check_file(source: Path | None, url: str | None, files: list[Path]) -> None
         )
 
 
-def _check_program() -> None:
+def _check_program(headers: dict[str, str]) -> None:
     """Refuse where no client could start this program, and warn where it may be gone tomorrow."""
+    if headers:
+        raise typer.BadParameter("`--header` requires `--url`: a program takes no headers.")
     if sys.platform == "win32":
         complain(f"{NOT_ON_WINDOWS} `--url` takes the address of a gateway that runs there.")
         raise typer.Exit(FAILED)
-    if "archive-v0" in _own_command()[0]:
+    if "archive-v0" in own_command()[0]:
         warn(
             "This Pegboard runs from the cache of uv, which may be cleared: run "
             f"`{install_tool()}`, and connect with the installed one."
@@ -252,21 +297,9 @@ def _is_same_address(one: str, other: str) -> bool:
 
 
 def _program(client: ClientApp, source: Path | None) -> dict[str, Any]:
-    command, *args = _own_command()
+    command, *args = own_command()
     args += ["serve", "--stdio"]
     if source is not None:
         # The client starts it in a folder of its own choice.
         args += ["--config", str(source)]
     return client.program_entry(command, args)
-
-
-def _own_command() -> list[str]:
-    """Return how this program is started from anywhere."""
-    name = "pegboard.exe" if sys.platform == "win32" else "pegboard"
-    beside = Path(sys.executable).parent / name
-    if beside.is_file():
-        return [str(beside)]
-    found = shutil.which("pegboard")
-    if found is not None:
-        return [str(Path(found).absolute())]
-    return [sys.executable, "-m", "pegboard.cli.main"]

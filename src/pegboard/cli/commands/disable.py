@@ -2,7 +2,7 @@
 
 import typer
 
-from pegboard.cli.files.user_file import ConfigOption, ServerName, switch
+from pegboard.cli.files.user_file import ConfigOption, ServerNames, switch
 
 __all__ = ["add_to"]
 
@@ -12,6 +12,6 @@ def add_to(root: typer.Typer) -> None:
     root.command("disable")(disable)
 
 
-def disable(name: ServerName, *, config: ConfigOption = None) -> None:
-    """Keep a server in your configuration, but do not use it."""
-    switch(name, config, on=False)
+def disable(names: ServerNames, *, config: ConfigOption = None) -> None:
+    """Keep servers in your configuration, but do not use them."""
+    switch(names, config, on=False)

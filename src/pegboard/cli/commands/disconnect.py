@@ -1,5 +1,7 @@
 """`pegboard disconnect`: remove Pegboard from the configuration of an MCP client."""
 
+from typing import Annotated
+
 import typer
 
 from pegboard.cli.commands.connect import ClientNames, EveryClient, chosen
@@ -17,7 +19,15 @@ def add_to(root: typer.Typer) -> None:
     root.command("disconnect")(disconnect_clients)
 
 
-def disconnect_clients(clients: ClientNames = None, *, every: EveryClient = False) -> None:
+def disconnect_clients(
+    clients: ClientNames = None,
+    *,
+    every: EveryClient = False,
+    # For scripts that give it to each command.
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Accepted as elsewhere; this command never asks.")
+    ] = False,
+) -> None:
     """Remove Pegboard from the configuration of a client, and restore the file."""
     machine = Machine.here()
     failed = done = False

@@ -120,7 +120,8 @@ def _show(report: "Report", exposed: "Sequence[Path]") -> None:
             right=("TOOLS", "TOKENS", "START"),
         )
     rank = list(_COLOURS)
-    for finding in sorted(report.findings, key=lambda it: rank.index(it.severity)):
+    # The worst comes last: there the user looks when the command has ended.
+    for finding in sorted(report.findings, key=lambda it: -rank.index(it.severity)):
         say()
         _show_finding(finding)
     say()

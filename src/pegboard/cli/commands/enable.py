@@ -2,7 +2,7 @@
 
 import typer
 
-from pegboard.cli.files.user_file import ConfigOption, ServerName, switch
+from pegboard.cli.files.user_file import ConfigOption, ServerNames, switch
 
 __all__ = ["add_to"]
 
@@ -12,6 +12,6 @@ def add_to(root: typer.Typer) -> None:
     root.command("enable")(enable)
 
 
-def enable(name: ServerName, *, config: ConfigOption = None) -> None:
-    """Enable a server that is disabled."""
-    switch(name, config, on=True)
+def enable(names: ServerNames, *, config: ConfigOption = None) -> None:
+    """Enable servers that are disabled."""
+    switch(names, config, on=True)

@@ -19,7 +19,7 @@ from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.entry.signals import Interruption, interruptible
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.terminal.broken_pipe import lost_output
-from pegboard.cli.terminal.durations import duration, moment, shown
+from pegboard.cli.terminal.durations import as_iso, duration, moment, shown
 from pegboard.cli.terminal.output import complain, say, show_table, warn, write_json
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.errors import ApiKeyNotFoundError, ConfigError, PegboardError
@@ -232,9 +232,13 @@ def key_as_json(key: ApiKey) -> dict[str, Any]:
     ``id``, ``name``, ``tenant``, ``scopes``, ``servers`` and ``tools`` (patterns), ``created``,
     ``expires`` (null: never), ``surface`` (null: as the gateway was started),
     ``calls_per_minute``, ``concurrent_calls`` (null: unlimited), ``revoked`` (when, or null),
-    ``last_used`` (null: never), ``uses``. Times are in seconds since the epoch.
+    ``last_used`` (null: never), ``uses``. Times are ISO 8601, in UTC.
     """
-    return msgspec.to_builtins(key)
+    found = msgspec.to_builtins(key)
+    for name in ("created", "expires", "revoked", "last_used"):
+        if isinstance(found[name], int | float):
+            found[name] = as_iso(found[name])
+    return found
 
 
 def issued_as_json(issued: IssuedKey) -> dict[str, Any]:

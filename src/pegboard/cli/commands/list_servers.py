@@ -4,11 +4,13 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import typer
 
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.files.user_file import ConfigOption, JsonOption, open_file
 from pegboard.cli.terminal.output import show_table, warn, write_json
+from pegboard.cli.terminal.plain_text import placed
 from pegboard.config.files.entry_validation import Interpretation
 from pegboard.config.problems import Problem
 
@@ -23,10 +25,13 @@ def add_to(root: typer.Typer) -> None:
 def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> None:
     """List the servers of your configuration, without starting any."""
     file = open_file(config)
-    expanded = file.readings(os.environ)
+    written = file.readings()
+    # Only where a variable is, its value can make a difference.
+    varying = {name for name, entry in file.entries.items() if _has_variable(entry.value)}
+    expanded = file.readings(os.environ, of=varying)
     rows = [
-        server_as_json(name, reading, _unset(reading, expanded[name]))
-        for name, reading in file.readings().items()
+        server_as_json(name, reading, _unset(reading, expanded[name]) if name in varying else ())
+        for name, reading in written.items()
     ]
     if json:
         write_json(rows)
@@ -37,6 +42,8 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
             whole=("STATE", "TYPE"),
             commands=["WHERE"],
         )
+    for problem in file.problems:
+        warn(placed(problem, file.path))
     for row in rows:
         if row["problem"] is not None and not json:
             warn(f"{row['name']}: {row['problem']}")
@@ -71,6 +78,10 @@ def server_as_json(
         "target": None if config is None else config.target,
         "problem": missing or next(iter(worst), None),
     }
+
+
+def _has_variable(entry: object) -> bool:
+    return b"$" in msgspec.json.encode(entry)
 
 
 def _unset(written: Interpretation, expanded: Interpretation) -> list[Problem]:

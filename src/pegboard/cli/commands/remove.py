@@ -4,7 +4,7 @@ import typer
 
 from pegboard.cli.files.user_file import (
     ConfigOption,
-    ServerName,
+    ServerNames,
     kept_references,
     open_file,
     say_that_it_counts,
@@ -21,14 +21,18 @@ def add_to(root: typer.Typer) -> None:
     root.command("remove")(remove)
 
 
-def remove(name: ServerName, *, config: ConfigOption = None) -> None:
-    """Remove a server from your configuration."""
+def remove(names: ServerNames, *, config: ConfigOption = None) -> None:
+    """Remove servers from your configuration: all of those that are named, or none."""
     file = open_file(config, must_exist=True)
-    if name not in file.entries:
-        raise ServerNotFoundError(name, known=list(file.entries))
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in file.entries:
+            raise ServerNotFoundError(name, known=list(file.entries))
     before = kept_references(file)
-    file.remove(name)
+    for name in wanted:
+        file.remove(name)
     file.save()
-    say(f"Removed {name!r} from {file.path}.")
+    for name in wanted:
+        say(f"Removed {name!r} from {file.path}.")
     say_what_is_left(before, file)
     say_that_it_counts(file)

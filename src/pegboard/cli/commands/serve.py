@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 import typer
 
 from pegboard.cli.catalogue.tool_options import calculate_on_one_core
+from pegboard.cli.entry.signals import hear_signals_as_usual
 from pegboard.cli.exit_codes import FAILED
-from pegboard.cli.terminal.output import complain
+from pegboard.cli.terminal.output import ask, complain
 from pegboard.cli.terminal.plain_text import NOT_ON_WINDOWS
+from pegboard.config import locate_config
 
 __all__ = ["add_to"]
 
@@ -96,6 +98,14 @@ def serve(
             help="Time at shutdown in which /readyz fails and requests are still accepted.",
         ),
     ] = 0.0,
+    activity: Annotated[
+        bool | None,
+        typer.Option(
+            "--activity/--quiet",
+            help="Show a line for each client, call and server event (default: on a terminal).",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Log more than warnings, reloads and shutdown.")
     ] = False,
@@ -108,6 +118,8 @@ def serve(
     if sys.platform == "win32":
         complain(NOT_ON_WINDOWS)
         raise typer.Exit(FAILED)
+    if not demo and not stdio and config is None:
+        _offer_to_set_up()
     calculate_on_one_core()
     # A second to import, which neither `--help` nor completion should wait for.
     from pegboard.cli.serving import ServeChoices, run  # noqa: PLC0415
@@ -127,6 +139,19 @@ def serve(
         allow_origin=tuple(allow_origin or ()),
         drain=drain,
         notice=notice,
+        activity=activity,
         verbose=verbose,
     )
     raise typer.Exit(run(choices))
+
+
+def _offer_to_set_up() -> None:
+    """Offer `pegboard init` on a terminal if there is no configuration."""
+    if not sys.stdin.isatty() or not sys.stderr.isatty() or locate_config().path is not None:
+        return
+    hear_signals_as_usual()
+    if not ask("You have no configuration yet. Set Pegboard up now?", default=True):
+        return
+    from pegboard.cli.commands.init import set_up  # noqa: PLC0415 - only without a configuration
+
+    set_up()

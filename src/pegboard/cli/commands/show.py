@@ -30,7 +30,7 @@ def add_to(root: typer.Typer) -> None:
 def show(
     tool: Annotated[
         str,
-        typer.Argument(metavar="TOOL", help="Name of the tool, as `tools` and `search` print it."),
+        typer.Argument(metavar="TOOL", help="Name of the tool, or its end if only one has it."),
     ],
     *,
     dialect: Annotated[
@@ -44,9 +44,9 @@ def show(
     json: option.Json = False,
 ) -> None:
     """Show one tool: its description, arguments, definition and token cost."""
-    places = Places(config=config, store=store, alone=alone, refresh=refresh)
+    places = Places(config=config, store=store, alone=alone, refresh=refresh, wanted=tool)
     with open_catalogue(places) as catalogue:
-        found = find_tool(catalogue, tool)
+        found = find_tool(catalogue, tool, or_only_match=True)
         if dialect is not None:
             write_json(_in_dialect(catalogue, found, dialect))
         elif json:

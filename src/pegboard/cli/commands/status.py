@@ -1,4 +1,4 @@
-"""`pegboard status`: show the state of each server."""
+"""`pegboard status`: show the state of each server, and the limits of the running gateway."""
 
 import sys
 from collections import Counter
@@ -20,6 +20,7 @@ from pegboard.config import LoadedConfig, load_servers
 from pegboard.doctor.status import KnownStatus, cached_status, unusable_status
 from pegboard.errors import ConfigError
 from pegboard.model.tool import definition_of
+from pegboard.policies.fair_share import LimitUse
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import path_of, scheme_of
 
@@ -44,38 +45,45 @@ def status(
     alone: option.Alone = False,
     json: option.Json = False,
 ) -> None:
-    """Show the state of each server: in the running gateway, or from the cache."""
+    """Show the state of each server, and what is used up of the limits of the running gateway."""
     gateway = None if alone else find_gateway(config, store)
+    limits: list[LimitUse] = []
     if gateway is not None:
         with waiting("Asking the gateway"):
             found = _in_gateway(gateway, config)
+            limits = msgspec.convert(gateway.limits(), list[LimitUse])
         source = f"from the gateway at {gateway.address}"
     elif start:
         found, source = _started(config, store), "the servers were started and stopped again"
     else:
         found, source = _remembered(config, store), "from the cache; `--start` starts the servers"
     if json:
-        write_json([status_as_json(it) for it in found])
+        write_json(status_as_json(found, limits))
     if not found:
         warn("No server is configured; `pegboard import` or `pegboard add` adds some.")
         raise typer.Exit(NOT_FOUND)
     if json:
         return
     _show(found)
+    _show_limits(limits)
     warn(f"({source})")
 
 
-def status_as_json(it: KnownStatus) -> dict[str, Any]:
-    """Return a server as ``--json`` prints it: an array of objects.
+def status_as_json(found: Sequence[KnownStatus], limits: Sequence[LimitUse]) -> dict[str, Any]:
+    """Return what ``--json`` prints: an object with ``servers`` and ``limits``.
 
-    ``server``; ``state`` (in a gateway: cold, starting, ready, down, tripped, closed or disabled;
-    without one: ``not running`` or ``disabled``; with ``--start``: ``ready``, ``down`` or
-    ``disabled``; always ``unusable`` if the entry is, and ``last_error`` says why); ``transport``
-    and ``target`` (empty if the entry cannot be read); ``era`` (legacy or modern);
-    ``protocol_version``; ``server_version``; ``tools`` and ``tokens`` (estimated; null if the
-    server was never asked for its tools); ``startup_seconds``; ``starts``; ``last_error``.
+    Each of ``servers`` has ``server``; ``state`` (in a gateway: cold, starting, ready, down,
+    tripped, closed or disabled; without one: ``not running`` or ``disabled``; with ``--start``:
+    ``ready``, ``down`` or ``disabled``; always ``unusable`` if the entry is, and ``last_error``
+    says why); ``transport`` and ``target`` (empty if the entry cannot be read); ``era`` (legacy or
+    modern); ``protocol_version``; ``server_version``; ``tools`` and ``tokens`` (estimated; null if
+    the server was never asked for its tools); ``startup_seconds``; ``starts``; ``calls`` and
+    ``failed_calls`` (since the gateway was started; null without one); ``last_error``.
+    Each of ``limits`` (none without a gateway) has ``name``; ``used``; ``limit``; ``setting``
+    (empty if none changes it); ``largest`` (the tenant and the key that hold
+    the most, or null); ``largest_used``.
     """
-    return msgspec.to_builtins(it)
+    return {"servers": msgspec.to_builtins(found), "limits": msgspec.to_builtins(limits)}
 
 
 def _in_gateway(gateway: RunningGateway, config: str | None) -> list[KnownStatus]:
@@ -84,6 +92,7 @@ def _in_gateway(gateway: RunningGateway, config: str | None) -> list[KnownStatus
         # A definition that a client registered for a server is not one of its own tools.
         if shown.raw is not None:
             tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
+    ended = gateway.numbers()
     found = [
         KnownStatus(
             server=it["name"],
@@ -97,6 +106,9 @@ def _in_gateway(gateway: RunningGateway, config: str | None) -> list[KnownStatus
             tokens=tokens[it["name"]],
             startup_seconds=it.get("startup_seconds"),
             starts=it.get("starts"),
+            calls=sum(ended.get(it["name"], {}).values()),
+            failed_calls=sum(ended.get(it["name"], {}).values())
+            - ended.get(it["name"], {}).get("ok", 0),
             last_error=it.get("last_error"),
         )
         for it in gateway.servers()
@@ -172,6 +184,24 @@ def _of_report(report: "Report") -> list[KnownStatus]:
         )
         for it in report.servers
     ]
+
+
+def _show_limits(limits: Sequence[LimitUse]) -> None:
+    if not limits:
+        return
+    rows = [
+        [
+            it.name,
+            f"{it.used:,}",
+            f"{it.limit:,}",
+            "-" if it.largest is None else f"{'/'.join(it.largest)} ({it.largest_used:,})",
+            it.setting or "-",
+        ]
+        for it in limits
+    ]
+    say("")
+    columns = ["LIMIT", "USED", "OF", "LARGEST HOLDER", "SETTING"]
+    show_table(columns, rows, right=("USED", "OF"))
 
 
 def _show(found: Sequence[KnownStatus]) -> None:

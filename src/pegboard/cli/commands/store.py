@@ -57,6 +57,7 @@ _Tenants = Annotated[
     ),
 ]
 _NAMESPACES = {
+    "buckets": "how much of each rate limit is used up",
     "calls": "the latest calls, one by one",
     "failed-starts": "servers that did not start when a command needed them",
     "leases": "jobs that only one process does at a time",

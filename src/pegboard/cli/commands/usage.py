@@ -1,24 +1,27 @@
 """`pegboard usage`: show which tools are used most, slow, failing or never used."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from pegboard.cli.catalogue.running_gateway import store_meant
+from pegboard.cli.catalogue.running_gateway import find_gateway, gateways_with_store, store_meant
 from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.terminal.durations import shown
 from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import counted
 from pegboard.config import load_servers
-from pegboard.errors import ConfigError
-from pegboard.model.principal import DEFAULT_TENANT, OPERATOR
-from pegboard.observe import Audit, AuditRecord
-from pegboard.observe.usage_totals import ToolUsage, usage_report
+from pegboard.errors import ConfigError, StorageError
+from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.observe.call_files import all_calls
+from pegboard.observe.call_totals import CallTotals
+from pegboard.observe.usage_totals import ToolTotal, ToolUsage, usage_report
 from pegboard.storage import Store
 from pegboard.storage.maintenance import open_existing
-from pegboard.storage.open_store import without_password
+from pegboard.storage.open_store import calls_place, without_password
 
 __all__ = ["add_to"]
 
@@ -56,21 +59,25 @@ def usage(
 ) -> None:
     """Show which tools are used most, are slow, fail, or are never used.
 
-    The report covers the last 10,000 calls of a gateway, the calls of `pegboard call`, and the
-    calls of programs that keep a `History`. Of other calls, the store has only the total number.
+    The report covers all calls of a gateway and of `pegboard call`, as `pegboard calls` shows them,
+    and the calls of programs that keep a `History`. Of other calls, the store has only the total
+    number.
     """
     url = store_meant(store)
     used: list[ToolUsage] = []
     unused: list[str] = []
+    for gateway in gateways_with_store(url):
+        gateway.write_calls()
     with values_checked():
         opened = open_existing(url, tenant=tenant)
         if opened is None:
             warn(f"There is no store at {without_password(url)} yet, so no calls are recorded.")
         else:
             with opened:
-                used = usage_report(opened, days=days, audit=_audit(url))
+                used = usage_report(opened, days=days, calls=_calls(url, tenant))
                 tried = {it.tool for it in used}
-                unused = [it for it in _never_used(opened, config) if it not in tried]
+                known = _known(opened, config, url=url, tenant=tenant)
+                unused = [it for it in _never_used(opened, known) if it not in tried]
     if json:
         write_json(usage_as_json(days, used, unused))
     elif opened is not None:
@@ -82,32 +89,45 @@ def usage_as_json(days: int, used: Sequence[ToolUsage], unused: Sequence[str]) -
 
     ``days``; ``tools``, the most used first, each with ``tool``, ``calls``, ``failed``,
     ``failures`` (how many, by error code), ``mean_seconds`` and ``slowest_seconds`` (null if not
-    measured), ``last_used`` (a date, or null) and ``calls_ever`` (since the store was created);
-    ``never_used``, the names of tools that the store knows and that were never called.
+    measured), ``last_used`` (a time, or null) and ``calls_ever`` (since the store was created);
+    ``never_used``, the names of tools that were never called, of those that the running gateway
+    has, or else the store knows.
     """
     return {"days": days, "tools": msgspec.to_builtins(used), "never_used": unused}
 
 
-def _audit(url: str) -> list[AuditRecord]:
-    operators = open_existing(url, tenant=OPERATOR)
-    if operators is None:
-        return []
-    with operators as store:
-        audit = Audit(store)
+def _calls(url: str, tenant: str) -> Callable[[date], Mapping[str, ToolTotal]] | None:
+    place = calls_place(url)
+    if place is None or not place.is_dir():
+        return None
+
+    def since(first: date) -> Mapping[str, ToolTotal]:
         try:
-            return audit.records(limit=1_000_000)
-        finally:
-            audit.close()
+            return CallTotals(place).of(tenant, first, partial(all_calls, place))
+        except OSError as error:
+            words = f"The calls in {place} cannot be read: {error.strerror or error}."
+            raise StorageError(words, url=without_password(url)) from error
+
+    return since
 
 
-def _never_used(store: Store, config: str | None) -> list[str]:
-    from pegboard.upstream.catalog.offline_catalog import read_cached_tools  # noqa: PLC0415 - only where there is a store
-
+def _known(store: Store, config: str | None, *, url: str, tenant: str) -> set[str]:
+    """Return the names of all tools: those of the running gateway, or those that are cached."""
     known = {it.tool.name for it in store.load_all()}
     try:
+        # Its servers may be others than the environment of this command resolves.
+        gateway = find_gateway(config, url) if tenant == DEFAULT_TENANT else None
+        if gateway is not None:
+            return known | {it.tool.name for it in gateway.tools()}
+        from pegboard.upstream.catalog.offline_catalog import read_cached_tools  # noqa: PLC0415 - only where there is a store
+
         known.update(read_cached_tools(load_servers(config).servers, store).tools)
     except ConfigError as error:
         warn(f"The tools of your servers are left out: {error}")
+    return known
+
+
+def _never_used(store: Store, known: set[str]) -> list[str]:
     ever = {name for name, it in store.usage().items() if it.use_frequency}
     return sorted(known - ever)
 

@@ -1,6 +1,6 @@
 """The table of commands: name, summary, and the module that is imported when it is called."""
 
-__all__ = ["CHANGING", "COMMANDS", "HEADINGS", "Command", "front_page"]
+__all__ = ["CHANGING", "COMMANDS", "HEADINGS", "Command", "front_page", "short_page"]
 
 
 class Command:
@@ -16,6 +16,7 @@ class Command:
 
 HEADINGS: dict[str, dict[str, Command]] = {
     "Start": {
+        "init": Command("init", "set Pegboard up: import, check and connect, step by step"),
         "serve": Command("serve", "serve all tools through one MCP endpoint"),
         "import": Command("import_servers", "import the servers of your MCP clients"),
         "connect": Command("connect", "add Pegboard to the configuration of an MCP client"),
@@ -31,6 +32,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "disable": Command("disable", "keep a server in your configuration, but do not use it"),
         "list": Command("list_servers", "list the servers of your configuration"),
         "status": Command("status", "show the state of each server"),
+        "logs": Command("logs", "show what servers wrote and what the gateway did with them"),
     },
     "Tools": {
         "search": Command("search", "find tools by what they do"),
@@ -39,13 +41,17 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "tools": Command("tools", "list the tools"),
         "categories": Command("categories", "list the tool categories"),
         "cost": Command("cost", "count the tokens that a model reads for each server"),
+        "calls": Command("calls", "show the calls of a gateway, and follow them"),
         "usage": Command("usage", "show which tools are used most, slow, failing or never used"),
     },
     "Maintenance": {
         "keys": Command("keys", "create, list, revoke and rotate the API keys of the gateway"),
         "store": Command("store", "inspect, check, recover, migrate, export or import the store"),
+        "service": Command("service", "let the system run the gateway when you log in"),
         "config": Command("config", "find and check the configuration, or print its schema"),
         "eval": Command("evaluate", "measure the search quality on your own data"),
+        "demo-server": Command("demo_server", "run one of the four demo servers, to try things"),
+        "uninstall": Command("uninstall", "undo everything, and remove all that Pegboard keeps"),
         "upgrade-notes": Command("upgrade_notes", "show what changed in each version"),
     },
 }
@@ -56,8 +62,33 @@ COMMANDS: dict[str, Command] = {
 }
 """All commands by name."""
 
-CHANGING = frozenset({"add", "connect", "disable", "disconnect", "enable", "import", "remove"})
-"""Commands that change the user's file, or a client's: they run one at a time."""
+CHANGING = frozenset(
+    {"add", "connect", "disable", "disconnect", "enable", "import", "remove", "uninstall"}
+)
+"""Commands that change the user's file, or a client's: they run one at a time.
+
+`init` waits for its turn in the steps that change something.
+"""
+
+
+def short_page(*, bold: bool = False) -> str:
+    """Return how to begin, and the names of the other commands: it fits a small terminal."""
+    begin, end = ("\033[1m", "\033[0m") if bold else ("", "")
+    (first, commands), *others = HEADINGS.items()
+    lines = [
+        "Usage: pegboard COMMAND [OPTIONS] ...",
+        "",
+        "Every MCP server and every tool on one board.",
+        "",
+        f"{begin}{first}:{end}",
+        *(f"  {name:<12} {command.summary}" for name, command in commands.items()),
+        "",
+        *(f"{begin}{heading}:{end} {', '.join(names)}" for heading, names in others),
+        "",
+        "`pegboard --help` describes all commands, and `pegboard COMMAND --help` one of them.",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def front_page(*, bold: bool = False) -> str:

@@ -30,16 +30,25 @@ def complete_in_shell(given: Sequence[str]) -> int:
         return MISUSED
     variable = f"_{_NAME.upper()}_COMPLETE"
     if given[0] == "--show-completion":
-        say(get_completion_script(prog_name=_NAME, complete_var=variable, shell=asked))
+        script = get_completion_script(prog_name=_NAME, complete_var=variable, shell=asked)
+        say(_without_space(script))
     else:
         try:
             _, path = install(shell=asked, prog_name=_NAME, complete_var=variable)
+            if asked == "bash":
+                path.write_text(_without_space(path.read_text("utf-8")), "utf-8")
         except OSError as error:
             complain(f"Completion cannot be installed: {error.filename}: {error.strerror}.")
             return FAILED
         warn(f"Completion for {asked} is in {path}. Open a new terminal to use it.")
     sys.stdout.flush()
     return DONE
+
+
+def _without_space(script: str) -> str:
+    """Return a script for bash that adds no space behind `key=`, where a value follows."""
+    end = "    return 0\n"
+    return script.replace(end, f"    [[ ${{COMPREPLY[0]-}} == *= ]] && compopt -o nospace\n{end}")
 
 
 def command_on_line(environ: Mapping[str, str]) -> list[str]:

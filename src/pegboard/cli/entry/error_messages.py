@@ -49,6 +49,8 @@ def explained(error: Exception) -> int:
     """Say what went wrong, and return the exit code."""
     if isinstance(error, PegboardError):
         complain(f"{error}{_guess(error)}")
+        for note in getattr(error, "__notes__", ()):
+            warn(note)
         return _code_of(error)
     from typer import Abort  # noqa: PLC0415 - it may be that typer was not needed yet
     from typer.exceptions import TyperException  # noqa: PLC0415 - the same
@@ -88,6 +90,8 @@ def _misused(error: "TyperException") -> int:
         complain(error.message)
     else:
         complain(error.format_message().replace(_PREFIX, ": "))
+        if type(error).__name__ == "NoSuchOption" and getattr(context, "info_name", "") == "add":
+            warn("Write `--` before a program: `pegboard add NAME -- PROGRAM ARGUMENTS`.")
         if context is not None:
             warn(f"{context.get_usage()}\n`{context.command_path} --help` shows more.")
     return error.exit_code

@@ -1,6 +1,7 @@
 """The user's configuration file: options and messages of the commands that change it."""
 
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,11 +21,13 @@ __all__ = [
     "JsonOption",
     "KeepSecretsOption",
     "ServerName",
+    "ServerNames",
     "YesOption",
     "agree",
     "headers_in",
     "kept_references",
     "open_file",
+    "own_command",
     "pairs_in",
     "say_that_it_counts",
     "say_what_is_left",
@@ -50,6 +53,9 @@ KeepSecretsOption = Annotated[
     ),
 ]
 ServerName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
+ServerNames = Annotated[
+    list[str], typer.Argument(metavar="NAME", help="Name of a server; several may be given.")
+]
 
 
 def open_file(config: str | None, *, must_exist: bool = False) -> ServersFile:
@@ -115,22 +121,25 @@ def _references(value: object) -> Iterator[str]:
             yield from _references(it)
 
 
-def switch(name: str, config: str | None, *, on: bool) -> None:
-    """Enable or disable a server, and say so.
+def switch(names: Iterable[str], config: str | None, *, on: bool) -> None:
+    """Enable or disable servers, all or none of them, and say so.
 
     Raises:
         ConfigError: when there is no such file.
         ServerNotFoundError: when there is no such server.
     """
     file = open_file(config, must_exist=True)
-    changed = file.switch(name, on=on)
+    changed = {name: file.switch(name, on=on) for name in dict.fromkeys(names)}
+    if any(changed.values()):
+        file.save()
     state = "enabled" if on else "disabled"
-    if not changed:
-        warn(f"Server {name!r} is already {state}.")
-        return
-    file.save()
-    say(f"Server {name!r} is now {state}.")
-    say_that_it_counts(file)
+    for name, is_new in changed.items():
+        if is_new:
+            say(f"Server {name!r} is now {state}.")
+        else:
+            warn(f"Server {name!r} is already {state}.")
+    if any(changed.values()):
+        say_that_it_counts(file)
 
 
 def warn_of_exposed(paths: Iterable[Path]) -> None:
@@ -174,3 +183,15 @@ def pairs_in(given: Iterable[str], option: str) -> dict[str, str]:
             raise typer.BadParameter(f"`{option}` takes NAME=VALUE.")
         found[name.strip()] = value
     return found
+
+
+def own_command() -> list[str]:
+    """Return how this program is started from anywhere."""
+    name = "pegboard.exe" if sys.platform == "win32" else "pegboard"
+    beside = Path(sys.executable).parent / name
+    if beside.is_file():
+        return [str(beside)]
+    found = shutil.which("pegboard")
+    if found is not None:
+        return [str(Path(found).absolute())]
+    return [sys.executable, "-m", "pegboard.cli.main"]

@@ -246,21 +246,21 @@ def _written(value: object) -> str:
 STDIN = "-"
 
 
-def arguments_of(words: Sequence[str], schema: Mapping[str, Any], *, json: str | None) -> Any:
+def arguments_of(words: Sequence[str], schema: Mapping[str, Any], *, args: str | None) -> Any:
     """Return the arguments, converted to the types of the schema.
 
     Args:
         words: ``key=value``, ``key:=JSON``, ``key=@file``, ``key.part=value``, or ``-`` for an
             object on standard input; a key that comes again adds to an array.
         schema: of all arguments.
-        json: an object with further arguments.
+        args: an object with further arguments.
 
     Raises:
         typer.BadParameter: when the words are not arguments of the tool.
     """
     found: dict[str, Any] = {}
-    if json is not None:
-        found |= _object(json, "--json")
+    if args is not None:
+        found |= _object(args, "--args")
     repeated: dict[str, list[Any]] = {}
     for word in words:
         if word == STDIN:

@@ -1,8 +1,11 @@
 """Print results to standard output, and messages, errors and progress to standard error."""
 
+import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+import textwrap
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO
 
 from pegboard.cli.terminal.plain_text import (
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 __all__ = [
+    "answer_to",
+    "around_questions",
     "ask",
     "complain",
     "error_console",
@@ -29,11 +34,21 @@ __all__ = [
     "result_console",
     "room_beside",
     "say",
+    "say_wrapped",
     "show_table",
     "warn",
     "write_json",
+    "write_json_line",
 ]
 
+_STATES = {
+    **dict.fromkeys(("ready", "ok", "enabled"), "green"),
+    **dict.fromkeys(("down", "failed", "unusable", "tripped"), "bold red"),
+    **dict.fromkeys(("starting", "listing", "waiting"), "yellow"),
+    **dict.fromkeys(("disabled", "closed", "cold", "not running"), "dim"),
+}
+"""How the states of servers are coloured in tables; NO_COLOR leaves the bold and dim ones."""
+_AROUND = ContextVar[Callable[[], AbstractContextManager[None]]]("around", default=nullcontext)
 _MANY = 500
 """More rows are printed without colours: rich takes seconds for ten thousand."""
 
@@ -43,11 +58,17 @@ def say(line: str = "") -> None:
     _write(sys.stdout, line)
 
 
+def say_wrapped(line: str, *, indent: int = 0) -> None:
+    """Print a line of the result; on a terminal it is wrapped between words."""
+    text = " " * indent + line
+    _write(sys.stdout, _wrapped(text) if sys.stdout.isatty() else text)
+
+
 def warn(line: str) -> None:
     """Print a line that is not the result: advice, a question or progress."""
     # A message that cannot be printed must not stop the command.
     with suppress(OSError):
-        _write(sys.stderr, line)
+        _write(sys.stderr, _wrapped(line) if sys.stderr.isatty() else line)
 
 
 def complain(message: str) -> None:
@@ -75,6 +96,18 @@ def write_json(value: object) -> None:
 
         text = json.dumps(msgspec.to_builtins(value), indent=2)
     sys.stdout.write(f"{escaped(text) if sys.stdout.isatty() else text}\n")
+
+
+def write_json_line(value: object) -> None:
+    """Print a value as one line of JSON, at once: for a stream of values."""
+    import json  # noqa: PLC0415 - only for a stream
+
+    import msgspec  # noqa: PLC0415 - the same
+
+    # Only ASCII, whatever the encoding of the output is.
+    text = json.dumps(msgspec.json.decode(msgspec.json.encode(value)))
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def show_table(
@@ -142,14 +175,47 @@ def progress() -> AbstractContextManager["Progress"]:
 
 
 def ask(question: str, *, default: bool = False) -> bool:
-    """Ask the user yes or no; without a terminal, return the default."""
+    """Ask the user yes or no; without a terminal, return the default.
+
+    The end of the input is a no.
+    """
     if not sys.stdin.isatty():
         return default
-    choices = "[Y/n]" if default else "[y/N]"
-    sys.stderr.write(f"{printable(question)} {choices} ")
-    sys.stderr.flush()
-    answer = sys.stdin.readline().strip().casefold()
+    answer = answer_to(f"{question} {'[Y/n]' if default else '[y/N]'} ")
+    if answer is None:
+        return False
+    answer = answer.strip().casefold()
     return default if not answer else answer in ("y", "yes")
+
+
+def answer_to(words: str, *, is_secret: bool = False) -> str | None:
+    """Return what is typed behind some words; ``None`` at the end of the input."""
+    with _AROUND.get()():
+        if is_secret:
+            from getpass import getpass  # noqa: PLC0415 - hardly ever
+
+            try:
+                return getpass(printable(words), stream=sys.stderr)
+            except EOFError:
+                return None
+        sys.stderr.write(printable(words))
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            # The next line begins at the margin.
+            sys.stderr.write("\n")
+            return None
+        return line.rstrip("\r\n")
+
+
+@contextmanager
+def around_questions(during: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
+    """Enter a context whenever the user is asked, until the block ends."""
+    before = _AROUND.set(during)
+    try:
+        yield
+    finally:
+        _AROUND.reset(before)
 
 
 def _show_rich_table(
@@ -170,6 +236,10 @@ def _show_rich_table(
         if column in commands:
             for row in cells:
                 row[at] = Text(without_folder(row[at].plain))
+    if "STATE" in columns:
+        at = columns.index("STATE")
+        for row in cells:
+            row[at].stylize(_STATES.get(row[at].plain, ""))
     plain = [list(columns), *([cell.plain for cell in row] for row in cells)]
     kept = {at for at, it in enumerate(columns) if it in right or it in whole}
     widths = fitting_widths(plain, console.width, whole=kept)
@@ -185,6 +255,22 @@ def _show_rich_table(
         table.add_row(*row[: len(widths)])
     console.print(table)
     return columns[len(widths) :]
+
+
+def _wrapped(line: str) -> str:
+    """Return a line as several ones that fit the terminal; no word is broken."""
+    room = shutil.get_terminal_size().columns
+    if len(line) <= room:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    parts = textwrap.wrap(
+        line,
+        room,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(parts)
 
 
 def _write(stream: TextIO, line: str) -> None:

@@ -26,9 +26,7 @@ __all__ = [
     "without_folder",
 ]
 
-# Controls but for tab and line feed, and what turns the direction of a line around.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# What is not seen, besides: JSON can write it in another way.
+# What is not seen: JSON can write it in another way.
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -40,7 +38,11 @@ _LEAST = 8
 
 def printable(text: str) -> str:
     """Return text in which nothing moves the cursor, changes colours or hides what is there."""
-    return text if text.isprintable() else _STEERING.sub("\ufffd", text)
+    if text.isprintable():
+        return text
+    from pegboard.model.hidden_characters import all_visible  # noqa: PLC0415 - few commands need it
+
+    return all_visible(text).replace("\r", "\\r")
 
 
 def escaped(json: str) -> str:

@@ -205,7 +205,7 @@ def read_servers(
         return None
     if document is None:
         return []
-    return _servers(document.root.value, _Origin(path, document), report, rules or _rules())
+    return _servers(document.value, _Origin(path, document), report, rules or _rules())
 
 
 class _Rules(NamedTuple):

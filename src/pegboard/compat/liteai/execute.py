@@ -1,13 +1,12 @@
 """LiteAI's `execute_tool`: run a tool with the arguments that a model gave, and return text."""
 
+import asyncio  # noqa: TID251 - `anyio.run` refuses a thread that a task has started
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import singledispatch
 from types import FunctionType, MethodType
 from typing import Any, cast
-
-import anyio
 
 from pegboard.compat.liteai.prepare import ToolDef, ToolFn
 from pegboard.registry.background_loop import run_in_background
@@ -55,8 +54,16 @@ def execute_tool_sync(tool: Any, arguments: str | dict[str, Any]) -> str:
 def _(tool: ToolFn, arguments: str | dict[str, Any]) -> str:
     given = _arguments_normalizer(arguments)
     if inspect.iscoroutinefunction(tool):
-        return _result_normalizer(anyio.run(lambda: tool(**given)))
+        return _result_normalizer(_run_here(tool(**given)))
     return _result_normalizer(tool(**given))
+
+
+def _run_here(work: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return asyncio.run(work)
+    finally:
+        # It has not begun when a loop is running here, and must not be reported as forgotten.
+        work.close()
 
 
 @execute_tool_sync.register

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pegboard.config.files.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry, TlsEntry
+from pegboard.config.files.server_defaults import ServerDefaults
 from pegboard.config.problems import FieldPath, shown_key
 from pegboard.config.secrets.env_file import find_env_file, read_env_file
 from pegboard.config.servers import (
@@ -27,6 +28,7 @@ __all__ = ["Doubt", "FieldError", "assemble", "doubts_about"]
 
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
+    "local": "stdio",
     "sse": "sse",
     "http": "streamable_http",
     "streamablehttp": "streamable_http",
@@ -38,7 +40,7 @@ _TYPES = ("stdio", "sse", "http", "streamable_http", "websocket")
 _MOST_SECONDS = 3600
 _AS_IT_IS = (
     *("bearer_token", "protocol", "prefix", "category", "lazy", "stateless", "sharing"),
-    *("max_result_chars", "trust_hints"),
+    *("max_result_chars", "max_response_values", "trust_hints", "inherit_network"),
 )
 _LISTS = ("allow", "deny", "tags", "idempotent")
 _VARIABLE = re.compile(r"\$\{[^{}]*\}")
@@ -63,16 +65,17 @@ class Doubt(NamedTuple):
     path: FieldPath
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - what an entry says is not all
     name: str,
     entry: ServerEntry,
     *,
     folder: Path,
     home: str,
     secrets: frozenset[str],
+    defaults: ServerDefaults | None = None,
     is_expanded: bool = True,
 ) -> ServerConfig:
-    """Make the configuration of a server from its entry.
+    """Make the configuration of a server from its entry, and from what all servers receive.
 
     Unless the entry is expanded, its address may contain variables, and its `envFile` is not read.
 
@@ -90,10 +93,15 @@ def assemble(
     options |= {
         field: tuple(value) for field in _LISTS if (value := getattr(entry, field)) is not None
     }
+    around = defaults or ServerDefaults()
+    if entry.inherit_network is None and around.inherit_network is not None:
+        options["inherit_network"] = around.inherit_network
     env = _texts(entry.env)
     if entry.env_file and transport == "stdio":
         path = folder / _at_home(entry.env_file, home)
         env = _env_file(name, path, is_read=is_expanded) | env
+    shared = _texts(around.env) if transport == "stdio" else {}
+    left_out = {key for key, value in (entry.env or {}).items() if value is None}
     address = (entry.http_url or entry.url or "").strip()
     proxy = _proxy(name, entry.proxy)
     config = ServerConfig(
@@ -102,6 +110,7 @@ def assemble(
         command=_at_home(entry.command, home) if entry.command else None,
         args=tuple(_text(argument) for argument in entry.args or ()),
         env=env,
+        shared_env={key: value for key, value in shared.items() if key not in left_out},
         cwd=_folder(_at_home(entry.cwd, home), folder) if entry.cwd else None,
         url=(address if is_expanded else _stand_in(address, transport)) or None,
         headers=_texts(entry.headers),
@@ -249,6 +258,7 @@ def _oauth(entry: bool | OAuthEntry | None) -> OAuthConfig | None:  # noqa: FBT0
     if not given.pop("enabled", True):
         return None
     scopes = given.pop("scopes", ())
+    given["trusted_hosts"] = tuple(given.pop("trusted_hosts", ()))
     return OAuthConfig(scopes=tuple(scopes.split() if isinstance(scopes, str) else scopes), **given)
 
 

@@ -61,6 +61,13 @@ class OAuthEntry(msgspec.Struct, kw_only=True):
     storage: Annotated[
         Literal["file", "keyring"] | None, Meta(description="Where tokens are stored.")
     ] = None
+    trusted_hosts: Annotated[
+        list[str] | None,
+        Meta(
+            description="Hosts of the authorization server that may be in a private network, or "
+            "speak plain HTTP."
+        ),
+    ] = None
 
 
 class TlsEntry(msgspec.Struct, kw_only=True):
@@ -117,6 +124,13 @@ class ServerEntry(msgspec.Struct, kw_only=True):
     ] = None
     env_file: Annotated[
         str | None, Meta(description="A file of KEY=VALUE lines; `env` overrides it.")
+    ] = None
+    inherit_network: Annotated[
+        bool | None,
+        Meta(
+            description="Whether the program inherits the variables for certificates, proxies and "
+            "package indexes; `true` by default."
+        ),
     ] = None
     cwd: Annotated[
         str | None,
@@ -188,6 +202,13 @@ class ServerEntry(msgspec.Struct, kw_only=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="The length at which the text of a result is cut; 5000 by default."),
     ] = None
+    max_response_values: Annotated[
+        Annotated[int, Meta(ge=1000)] | None,
+        Meta(
+            description="The most JSON values of one response, keys included; a larger one is "
+            "refused. 200000 by default."
+        ),
+    ] = None
     idempotent: Annotated[
         list[str] | None,
         Meta(description="Glob patterns of tools that may be repeated after a lost connection."),
@@ -202,6 +223,7 @@ SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
         "transport": "type",
         "transportType": "type",
         "envFile": "env_file",
+        "inheritNetwork": "inherit_network",
         "serverUrl": "url",
         "httpUrl": "http_url",
         "bearerToken": "bearer_token",
@@ -215,6 +237,7 @@ SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
         "disabledTools": "deny",
         "isActive": "enabled",
         "maxResultChars": "max_result_chars",
+        "maxResponseValues": "max_response_values",
         "idempotentTools": "idempotent",
         "trustHints": "trust_hints",
     },
@@ -226,6 +249,7 @@ SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
         "redirectPort": "redirect_port",
         "callbackPort": "redirect_port",
         "loginTimeout": "login_timeout",
+        "trustedHosts": "trusted_hosts",
     },
     TlsEntry: {
         "clientCert": "client_cert",

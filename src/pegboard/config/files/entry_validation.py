@@ -13,11 +13,13 @@ from pegboard.config.files.entry import (
     SPELLINGS,
     CommandEntry,
     OAuthEntry,
+    Scalar,
     ServerEntry,
     TimeoutsEntry,
     TlsEntry,
 )
-from pegboard.config.files.jsonc import Document, Node
+from pegboard.config.files.jsonc import Document
+from pegboard.config.files.server_defaults import DEFAULTS, ServerDefaults
 from pegboard.config.problems import FieldPath, Problem, ProblemKind, Severity, shown_path
 from pegboard.config.secret_detection import looks_like_token
 from pegboard.config.secrets.plain_secrets import plain_secrets
@@ -42,17 +44,23 @@ _HINTS: dict[tuple[str, type], str] = {
     ("command", list): " Write only the program into `command`, and the rest into `args`.",
 }
 _STEP = re.compile(r"`\$(?:\.(\w+)|\[(\d+)\])")
+_VERIFICATION = re.compile(
+    r"(?:ssl_?|tls_?)?verify(?:_?(?:ssl|tls|certs?|certificates?))?|insecure|rejectUnauthorized"
+    r"|(?:insecure_?)?skip_?(?:tls_?)?verify|allow_?insecure",
+    re.IGNORECASE,
+)
 _BARE_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
 # An entry is shallow: no string that matters is deeper than `command.env.KEY`.
 _DEEPEST_STRING = 3
 
 
 class RawEntry(NamedTuple):
-    """An entry as the file has it; without ``node``, it does not come from a file."""
+    """An entry as the file has it; without ``path``, it does not come from a file."""
 
     name: str
     value: object
-    node: Node | None = None
+    path: tuple[str, ...] | None = None
+    """The keys that lead to it in the document."""
 
 
 class EntryContext(NamedTuple):
@@ -62,6 +70,7 @@ class EntryContext(NamedTuple):
     folder: Path
     """Relative paths start here."""
     document: Document | None = None
+    defaults: ServerDefaults = ServerDefaults()
 
 
 class Interpretation(NamedTuple):
@@ -88,6 +97,7 @@ class _Reader:
         self.secrets: set[str] = set()
         self.keys: dict[str, str] = {}
         self.is_off = False
+        self.defaults = context.defaults
         self.is_expanded = self.variables.reads_secrets
 
     def read(self) -> ServerConfig | None:
@@ -121,6 +131,7 @@ class _Reader:
                 folder=self.context.folder,
                 home=self.variables.home,
                 secrets=frozenset(self.secrets),
+                defaults=self.defaults,
                 is_expanded=self.is_expanded,
             )
         except FieldError as error:
@@ -155,6 +166,16 @@ class _Reader:
     def unknown(self, key: object, kind: type[msgspec.Struct], path: FieldPath) -> None:
         if not isinstance(key, str) or key in IGNORED or key.startswith(("_", "$", "//", "#")):
             return
+        if _VERIFICATION.fullmatch(key) and kind in (ServerEntry, TlsEntry):
+            self.report(
+                f"Server {self.entry.name!r} has `{shown_path((*path, key))}`, which is not used: "
+                "the verification of certificates cannot be switched off. Name the CA to trust in "
+                "`tls.ca`.",
+                (*path, key),
+                "warning",
+                kind="unknown_field",
+            )
+            return
         near = nearest_names(key, [*_TYPES[kind], *SPELLINGS[kind]], limit=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         self.report(
@@ -165,13 +186,17 @@ class _Reader:
         )
 
     def all_expanded(self, fields: dict[str, object]) -> dict[str, object]:
+        # `env` comes first: an argument may name a variable that only the program is given.
+        around: object = {}
+        if self.defaults.env and "command" in fields:
+            around = self.expanded(self.defaults.env, (DEFAULTS, "env"))
+            env = cast("dict[str, Scalar | None]", around)
+            self.defaults = msgspec.structs.replace(self.defaults, env=env)
         if "env" in fields:
-            # `env` comes first: an argument may name a variable that only the program is given.
-            fields["env"] = env = self.expanded(fields["env"], ("env",))
-            if isinstance(env, dict):
-                members = cast("dict[str, object]", env).items()
-                own = {key: value for key, value in members if isinstance(value, str)}
-                self.variables = msgspec.structs.replace(self.variables, own=own)
+            fields["env"] = self.expanded(fields["env"], ("env",))
+        own = {**_texts_in(around), **_texts_in(fields.get("env"))}
+        if own:
+            self.variables = msgspec.structs.replace(self.variables, own=own)
         return {
             field: value if field == "env" else self.expanded(value, (field,))
             for field, value in fields.items()
@@ -288,8 +313,14 @@ class _Reader:
         )
 
     def place(self, path: FieldPath) -> tuple[int | None, int | None]:
-        document, node = self.context.document, self.entry.node
-        if document is None or node is None:
+        document = self.context.document
+        if document is None or self.entry.path is None:
+            return None, None
+        if path[:1] == (DEFAULTS,):
+            shared = document.root.find(path)
+            return (None, None) if shared is None else document.place(shared.start)
+        node = document.root.find(self.entry.path)
+        if node is None:
             return None, None
         if path:
             path = (self.keys.get(str(path[0]), path[0]), *path[1:])
@@ -301,6 +332,11 @@ class _Reader:
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
+
+
+def _texts_in(members: object) -> dict[str, str]:
+    found = cast("dict[str, object]", members).items() if isinstance(members, dict) else ()
+    return {key: value for key, value in found if isinstance(value, str)}
 
 
 def _in_words(kind: Any, told: str) -> str:

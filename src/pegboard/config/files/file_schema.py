@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pegboard.config.files.entry import SPELLINGS, ServerEntry
+from pegboard.config.files.server_defaults import DEFAULTS, ServerDefaults
 
 __all__ = ["GATEWAY", "SHIPPED", "config_schema", "schema_text"]
 
@@ -26,7 +27,8 @@ def config_schema() -> dict[str, Any]:
 
     Unknown fields are allowed, because other clients have fields of their own.
     """
-    (reference,), definitions = msgspec.json.schema_components([ServerEntry])
+    kinds = [ServerEntry, ServerDefaults]
+    (reference, shared), definitions = msgspec.json.schema_components(kinds)
     for kind, spellings in SPELLINGS.items():
         _spell(kind.__name__, definitions[kind.__name__]["properties"], spellings)
     root: dict[str, Any] = {}
@@ -45,6 +47,7 @@ def config_schema() -> dict[str, Any]:
         "type": "array",
         "items": {"type": "object", "properties": {"id": {"type": "string"}}},
     }
+    root[DEFAULTS] = shared
     sections = json.loads(GATEWAY.read_text("utf-8"))
     root["gateway"] = {"$ref": "#/$defs/Gateway"}
     return {

@@ -3,9 +3,10 @@
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -70,14 +71,19 @@ class Member(msgspec.Struct, frozen=True):
     node: Node
 
 
-class Document(msgspec.Struct, frozen=True):
-    """A parsed text."""
-
-    text: str
+class _Parsed(NamedTuple):
     root: Node
     duplicates: tuple[Member, ...]
-    """Members that repeat a key of their object; the last one is used."""
     newlines: Sequence[int]
+
+
+class Document(msgspec.Struct, frozen=True, dict=True):
+    """A parsed text. The positions of its values are found when they are first asked for."""
+
+    text: str
+    value: Any
+    """The whole value; `root` has it with positions."""
+    path: str | None = None
 
     def __repr__(self) -> str:
         # The text may contain secrets.
@@ -86,9 +92,24 @@ class Document(msgspec.Struct, frozen=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("characters", len(self.text))]
 
+    @property
+    def root(self) -> Node:
+        """The value with the position of everything in it."""
+        return self._parsed.root
+
+    @property
+    def duplicates(self) -> tuple[Member, ...]:
+        """Members that repeat a key of their object; the last one is used."""
+        # A text of which only the value is known has none.
+        return self._parsed.duplicates if "_parsed" in self.__dict__ else ()
+
     def place(self, offset: int) -> Position:
         """Return the line and column of an offset."""
-        return _place(self.newlines, offset)
+        return _place(self._parsed.newlines, offset)
+
+    @LazyProperty
+    def _parsed(self) -> _Parsed:
+        return _Parser(self.text, self.path).parsed()
 
 
 def read_jsonc(path: Path) -> Document:
@@ -112,7 +133,47 @@ def parse_jsonc(content: str | bytes, *, path: str | None = None) -> Document:
     """
     if len(content) > MAX_BYTES:
         raise ConfigError("The file is larger than 10 MB.", path=path)
-    return _Parser(_decode(content, path), path).document()
+    text = _decode(content, path)
+    with suppress(ValueError, RecursionError):
+        return Document(text, _plain_value(text), path)
+    # With comments, repeated keys or a fault: read in a slower way, which knows positions. Not
+    # inside of a handler: the error of above contains the whole text.
+    parsed = _Parser(text, path).parsed()
+    document = Document(text, parsed.root.value, path)
+    cast("dict[str, Any]", document.__dict__)["_parsed"] = parsed
+    return document
+
+
+def _plain_value(text: str) -> object:
+    """Return the value of plain JSON, which is fast.
+
+    Raises:
+        ValueError: when the text is anything else, or repeats a key.
+    """
+    value: object = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_word)
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for it in level for inner in _members(it) if isinstance(inner, dict | list)]
+        if not level:
+            return value
+    raise ValueError("nested too deeply")
+
+
+def _members(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a key is repeated")
+    return members
+
+
+def _no_word(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
 
 
 def _decode(content: str | bytes, path: str | None) -> str:
@@ -139,12 +200,12 @@ class _Parser:
         self.newlines = [found.start() for found in re.finditer("\n", text)]
         self.duplicates: list[Member] = []
 
-    def document(self) -> Document:
+    def parsed(self) -> _Parsed:
         root = self.value(self.skip(0), 0)
         end = self.skip(root.end)
         if end < len(self.text):
             self.refuse("the end of the file", end)
-        return Document(self.text, root, tuple(self.duplicates), self.newlines)
+        return _Parsed(root, tuple(self.duplicates), self.newlines)
 
     def skip(self, index: int) -> int:
         if self.text[index : index + 1] in _NO_SPACE:

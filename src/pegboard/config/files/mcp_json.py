@@ -1,21 +1,23 @@
 """Load the servers of an `mcp.json`, in the dialect of any client."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from pegboard.config.files.dialects import find_entries
+from pegboard.config.files.dialects import find_entries, problem_at
 from pegboard.config.files.entry_validation import EntryContext, interpret
 from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.config.files.locate import Origin, locate_config
+from pegboard.config.files.server_defaults import read_defaults
 from pegboard.config.problems import Problem
 from pegboard.config.secrets.variables import Undefined, Variables, input_defaults
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError
-from pegboard.model.json_values import FrozenDict
+from pegboard.model.json_values import FrozenDict, object_in
+from pegboard.model.tool_names import naming_of
 
 __all__ = ["LoadedConfig", "load_servers"]
 
@@ -64,6 +66,7 @@ def load_servers(
     """
     environ = os.environ if environ is None else environ
     file = _open(source, environ)
+    defaults, wrong = read_defaults(file.content, file.document)
     context = EntryContext(
         Variables(
             environ=environ,
@@ -77,8 +80,9 @@ def load_servers(
         ),
         file.folder,
         file.document,
+        defaults,
     )
-    loaded = _load(file, context)
+    loaded = _load(file, context, wrong)
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if strict and errors:
         raise _first(errors, file.path)
@@ -103,7 +107,7 @@ def _open(
     if found.path is None:
         return _File({}, Path.cwd())
     document = read_jsonc(found.path)
-    content: object = document.root.value
+    content: object = document.value
     return _File(content, found.path.parent, document, found.path, found.origin, found.others)
 
 
@@ -120,14 +124,33 @@ def _workspace(folder: Path) -> Path:
     return folder.parent if folder.name.startswith(".") else folder
 
 
-def _load(file: _File, context: EntryContext) -> LoadedConfig:
+def _naming(file: _File) -> tuple[str | None, list[Problem]]:
+    """Return how the tools of all servers are named, if the file says so, and what is wrong."""
+    naming: object = object_in(object_in(file.content).get("gateway")).get("naming")
+    if naming is None:
+        return None, []
+    try:
+        naming_of(naming if isinstance(naming, str) else repr(naming))
+    except ValueError as error:
+        message = f"`gateway.naming` cannot be used. {error}"
+        return None, [problem_at(("gateway", "naming"), message, file.document)]
+    return str(naming), []
+
+
+def _load(file: _File, context: EntryContext, wrong: Sequence[Problem]) -> LoadedConfig:
     entries, around, has_section = find_entries(file.content, file.document)
     readings = [interpret(entry, context) for entry in entries]
-    problems = [*around, *(problem for reading in readings for problem in reading.problems)]
+    problems = [*around, *wrong, *(problem for reading in readings for problem in reading.problems)]
+    naming, misnamed = _naming(file)
+    problems += misnamed
     # In the order of the file; without a file, in the order they were found.
     problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
     return LoadedConfig(
-        servers=tuple(it.config for it in readings if it.config is not None),
+        servers=tuple(
+            it.config if naming is None else msgspec.structs.replace(it.config, naming=naming)
+            for it in readings
+            if it.config is not None
+        ),
         problems=tuple(problems),
         path=file.path,
         origin=file.origin,

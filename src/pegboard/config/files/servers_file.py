@@ -1,7 +1,7 @@
 """Edit the user's file of servers, and keep its comments, order and formatting."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +14,8 @@ from pegboard.config.files.entry import SPELLINGS, ServerEntry
 from pegboard.config.files.entry_validation import EntryContext, Interpretation, RawEntry, interpret
 from pegboard.config.files.jsonc import Document, parse_jsonc
 from pegboard.config.files.locate import ABSENT, NO_FILE, candidates, user_config_file
+from pegboard.config.files.server_defaults import read_defaults
+from pegboard.config.problems import Problem
 from pegboard.config.secrets.variables import Variables, input_defaults
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ConfigError, ServerNotFoundError
@@ -52,12 +54,14 @@ class ServersFile:
         self.path = path
         self._before = read_file(path)
         self._text = _NEW
+        self._parsed: tuple[str, Document] | None = None
         if self._before is not None and self._before.strip():
             # Parsed once from the bytes: that finds the place of what is not UTF-8.
             document = parse_jsonc(self._before, path=str(path))
-            if not isinstance(document.root.value, Mapping):
+            if not isinstance(document.value, Mapping):
                 raise ConfigError("The file must be an object with `mcpServers`.", path=str(path))
             self._text = self._before.decode()
+            self._parsed = self._text, document
 
     @property
     def is_new(self) -> bool:
@@ -68,25 +72,39 @@ class ServersFile:
     def entries(self) -> dict[str, RawEntry]:
         """The entries by name, as the file has them."""
         document = self._document()
-        return {it.name: it for it in find_entries(document.root.value, document).entries}
+        return {it.name: it for it in find_entries(document.value, document).entries}
 
-    def readings(self, environ: Mapping[str, str] | None = None) -> dict[str, Interpretation]:
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong around the entries."""
+        document = self._document()
+        return find_entries(document.value, document).problems
+
+    def readings(
+        self, environ: Mapping[str, str] | None = None, *, of: Container[str] | None = None
+    ) -> dict[str, Interpretation]:
         """Interpret each entry, by name, without reading secrets.
 
         Args:
             environ: the environment variables; an undefined one is a problem. Without it,
                 variables stay as they are written.
+            of: the names of the entries; ``None`` is all of them.
         """
         document = self._document()
         variables = Variables(
             environ=environ or {},
             undefined="keep" if environ is None else "error",
-            input_defaults=input_defaults(document.root.value),
+            input_defaults=input_defaults(document.value),
             reads_secrets=False,
             home="~",
         )
-        context = EntryContext(variables, self.path.parent, document)
-        return {name: interpret(it, context) for name, it in self.entries.items()}
+        defaults, _ = read_defaults(document.value, document)
+        context = EntryContext(variables, self.path.parent, document, defaults)
+        return {
+            name: interpret(it, context)
+            for name, it in self.entries.items()
+            if of is None or name in of
+        }
 
     def put(self, name: str, entry: Mapping[str, Any]) -> None:
         """Add a server, or replace the one that has this name.
@@ -167,7 +185,9 @@ class ServersFile:
             self._before = content
 
     def _document(self) -> Document:
-        return parse_jsonc(self._text, path=str(self.path))
+        if self._parsed is None or self._parsed[0] is not self._text:
+            self._parsed = self._text, parse_jsonc(self._text, path=str(self.path))
+        return self._parsed[1]
 
     def _expect(self, name: str) -> RawEntry:
         entries = self.entries
@@ -181,7 +201,7 @@ class ServersFile:
 
     def _sections(self) -> Callable[[str], tuple[str, ...]]:
         """Return a function that finds the section of a server, or the section for a new one."""
-        content = cast("Mapping[str, object]", self._document().root.value)
+        content = cast("Mapping[str, object]", self._document().value)
         sections = sections_of(content)
 
         def section(name: str) -> tuple[str, ...]:
@@ -211,7 +231,7 @@ def entry_of(config: ServerConfig) -> dict[str, Any]:
         )
     fields = cast("dict[str, Any]", msgspec.to_builtins(config))
     entry = {"type": fields.pop("transport"), **fields}
-    for derived in ("name", "secrets"):
+    for derived in ("name", "secrets", "shared_env"):
         entry.pop(derived, None)
     if config.oauth is not None and not entry["oauth"]:
         entry["oauth"] = True

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from platformdirs import user_data_path
 
-from pegboard.config.atomic_write import read_file, remove_leftovers, write_file
+from pegboard.config.atomic_write import make_folder, read_file, remove_leftovers, write_file
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
 
@@ -20,9 +20,13 @@ __all__ = [
     "Keep",
     "KeptSecret",
     "KeptTogether",
+    "forget_in_keyring",
+    "in_keyring",
     "keep_secret",
+    "note_in_keyring",
     "read_keyring",
     "read_secret_file",
+    "reference_of",
 ]
 
 SERVICE = "pegboard"
@@ -30,6 +34,8 @@ _PREFIX = "secret:"
 LARGEST_SECRET = 65_536
 """Bytes: a longer text is not moved out of the configuration."""
 _LONGEST_NAME = 100
+# No secret has such a name: see `_plain_name`.
+_NOTED = ".keyring"
 # Keyring backends below this priority store nothing, or store it in plain text.
 _LEAST_PRIORITY = 1
 
@@ -153,6 +159,45 @@ def read_secret_file(path: Path) -> str | None:
     return re.sub(r"\r?\n\Z", "", text)
 
 
+def note_in_keyring(entry: str) -> None:
+    """Write down that the keyring has an entry of ours: no keyring lists its entries.
+
+    Raises:
+        OSError: when that cannot be written.
+    """
+    if entry in in_keyring():
+        return
+    make_folder(_folder())
+    handle = os.open(_folder() / _NOTED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(handle, "a", encoding="utf-8") as file:
+        file.write(f"{entry}\n")
+
+
+def in_keyring() -> list[str]:
+    """Return our entries in the keyring, as far as they were written down."""
+    with suppress(OSError, UnicodeDecodeError):
+        lines = (_folder() / _NOTED).read_text("utf-8").splitlines()
+        return list(dict.fromkeys(it for it in lines if it))
+    return []
+
+
+def reference_of(entry: str) -> str:
+    """Return what a configuration writes for an entry of the keyring; empty for a login."""
+    is_secret = entry.startswith(_PREFIX)
+    return f"${{keyring:{entry.removeprefix(_PREFIX)}}}" if is_secret else ""
+
+
+def forget_in_keyring(entry: str) -> bool:
+    """Remove an entry of ours from the keyring, and tell whether it is gone."""
+    try:
+        keyring = importlib.import_module("keyring")
+        if keyring.get_password(SERVICE, entry) is not None:
+            keyring.delete_password(SERVICE, entry)
+    except Exception:  # noqa: BLE001 - each backend has errors of its own
+        return False
+    return True
+
+
 def _working_keyring() -> Any:
     try:
         keyring = importlib.import_module("keyring")
@@ -166,6 +211,8 @@ def _kept_in_keyring(keyring: Any, name: str, value: str) -> _KeptAndUndo | None
     try:
         free = _free_name(name, value, lambda it: keyring.get_password(SERVICE, _PREFIX + it))
         is_new = keyring.get_password(SERVICE, _PREFIX + free) is None
+        if is_new:
+            note_in_keyring(_PREFIX + free)
         keyring.set_password(SERVICE, _PREFIX + free, value)
         is_kept = keyring.get_password(SERVICE, _PREFIX + free) == value
     except Exception:  # noqa: BLE001 - locked, refused or broken: then there is the file

@@ -92,6 +92,8 @@ def _objects(
     entry: Mapping[str, object],
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, object]]]:
     for path in (("env",), ("headers",), ("oauth",), ("tls",), ("command", "env")):
+        if path[0] not in entry:
+            continue
         found = value_at(entry, path)
         if isinstance(found, Mapping):
             members = cast("Mapping[str, object]", found)
@@ -140,7 +142,7 @@ def _is_plain_suspect(suspect: Suspect) -> bool:
 
 
 def _secret_defaults(text: str) -> Iterator[tuple[str, str]]:
-    for name, default in defaults_in(text):
+    for name, default in defaults_in(text) if "${" in text else ():
         if is_secret(name, default) and _is_plain(name, default):
             yield name, default
 

@@ -65,7 +65,8 @@ def check_configuration(
     for config in servers:
         if config.enabled:
             findings += shell_syntax_in(config)
-        else:
+        elif config.name in names:
+            # The user asks about it; otherwise, it is off on purpose.
             findings.append(_disabled(config))
     return findings
 

@@ -13,12 +13,12 @@ from pegboard.errors import InvalidToolError
 from pegboard.model import Tool
 from pegboard.model.schema.schema import ArgumentSchema, check_output_schema
 from pegboard.model.tool import definition_of
-from pegboard.model.tool_names import legal_name, mcp, name_matcher, nearest_names
+from pegboard.model.tool_names import legal_name, name_matcher, nearest_names
 from pegboard.search import tokens_of
 from pegboard.upstream.catalog.feed import tool_of
 from pegboard.upstream.catalog.offline_catalog import permission_of
 
-__all__ = ["HEAVY", "KnownTool", "check_definitions", "wanted_name"]
+__all__ = ["HEAVY", "KnownTool", "check_definitions"]
 
 HEAVY = 2_000
 """A definition that takes more tokens than this is reported."""
@@ -26,6 +26,16 @@ _LISTED = 5
 _REPORT = (
     "Report it to the author of the server. Until it is fixed, Pegboard leaves the tool out; the "
     "server's other tools work."
+)
+
+
+_REPORT_REPEATED = (
+    "Report it to the author of the server. Until it is fixed, Pegboard lists the tool with the "
+    "first of its definitions."
+)
+_REPORT_NO_OBJECT = (
+    "Report it to the author of the server. Until it is fixed, Pegboard lists the tool, but many "
+    "clients refuse it, and no call may fit its schema."
 )
 
 
@@ -47,6 +57,11 @@ def check_definitions(probe: Probe) -> tuple[list[KnownTool], list[Finding]]:
     permits = permission_of(probe.config)
     seen: set[str] = set()
     for raw in probe.listed:
+        name = _name_of(raw)
+        if name in seen:
+            error = InvalidToolError(f"The server lists the tool {name!r} twice.")
+            wrong.append(_unusable(raw, probe.config, error, remedy=_REPORT_REPEATED))
+            continue
         try:
             tool = _understood(raw, probe.config, seen)
         except InvalidToolError as error:
@@ -54,6 +69,7 @@ def check_definitions(probe: Probe) -> tuple[list[KnownTool], list[Finding]]:
             continue
         if permits(tool.name):
             known.append(_known(tool, raw, probe.config))
+            wrong += _no_object(tool, raw, probe.config)
     names = [it.original for it in known]
     wrong += _useless_patterns(probe.config, sorted(seen))
     wrong += _silent(probe.config, [it.original for it in known if not it.tool.description.strip()])
@@ -63,13 +79,8 @@ def check_definitions(probe: Probe) -> tuple[list[KnownTool], list[Finding]]:
     return known, wrong
 
 
-def wanted_name(config: ServerConfig, original: str) -> str:
-    """Return the name of a tool with its prefix, legal or not."""
-    return mcp(config.name, original) if config.prefix is None else config.prefix + original
-
-
 def _known(tool: Tool, raw: Mapping[str, Any], config: ServerConfig) -> KnownTool:
-    name = legal_name(wanted_name(config, tool.name), (config.name, tool.name))
+    name = legal_name(config.tool_name(tool.name), (config.name, tool.name))
     shown_so = {**definition_of(tool, raw), "name": name}
     tokens = tokens_of(msgspec.json.encode(shown_so).decode())
     return KnownTool(config=config, original=tool.name, raw=raw, tool=tool, tokens=tokens)
@@ -79,23 +90,27 @@ def _understood(raw: Mapping[str, Any], config: ServerConfig, seen: set[str]) ->
     name = _name_of(raw)
     if name is None:
         raise InvalidToolError("A tool has no name.")
-    if name in seen:
-        raise InvalidToolError(f"The server lists the tool {name!r} twice.")
     seen.add(name)
     tool = tool_of(raw, name, config)
     ArgumentSchema(tool.input_schema, tool=name)
     if tool.output_schema is not None:
         check_output_schema(tool.output_schema, tool=name)
-    kind: object = tool.input_schema.get("type", "object")
-    if kind != "object":
-        raise InvalidToolError(
-            f"The input_schema of tool {name!r} has the type {shown(repr(kind), 40)}, but must "
-            "have the type 'object'."
-        )
     return tool
 
 
-def _unusable(raw: Mapping[str, Any], config: ServerConfig, error: InvalidToolError) -> Finding:
+def _no_object(tool: Tool, raw: Mapping[str, Any], config: ServerConfig) -> Iterator[Finding]:
+    kind: object = tool.input_schema.get("type", "object")
+    if kind != "object":
+        error = InvalidToolError(
+            f"The input_schema of tool {tool.name!r} has the type {shown(repr(kind), 40)}, but "
+            "must have the type 'object'."
+        )
+        yield _unusable(raw, config, error, remedy=_REPORT_NO_OBJECT)
+
+
+def _unusable(
+    raw: Mapping[str, Any], config: ServerConfig, error: InvalidToolError, *, remedy: str = _REPORT
+) -> Finding:
     name = _name_of(raw)
     words = str(error)
     code = "unusable_tool"
@@ -106,7 +121,7 @@ def _unusable(raw: Mapping[str, Any], config: ServerConfig, error: InvalidToolEr
     return found(
         code,
         f"Server {config.name!r}: {shown(config.redact(words))}",
-        _REPORT,
+        remedy,
         server=config.name,
         tool=None if name is None else shown(name, 80),
     )

@@ -8,37 +8,13 @@ from typing import cast
 from pegboard.doctor.checks.definitions import KnownTool
 from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
+from pegboard.model.hidden_characters import hidden_kinds, without_hidden
 
 __all__ = ["check_descriptions", "check_instructions", "hidden_in", "orders_in"]
 
 _LONGEST = 200_000
 _DEEPEST = 60
-# Joiners shape letters of some scripts, and join emoji; between Latin letters they only hide.
-_JOINERS = "\u200c\u200d"
-_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "tag characters, which spell out invisible text",
-        re.compile(r"[\U000e0000-\U000e007f]+"),
-    ),
-    ("characters that change the text direction", re.compile(r"[\u202a-\u202e\u2066-\u2069]")),
-    (
-        "zero-width characters",
-        re.compile(
-            rf"[\u200b\u2060-\u2064\ufeff\u00ad\u180e\u115f\u1160\u3164\uffa0]"
-            rf"|(?<=[\x00-\x7f])[{_JOINERS}](?=[\x00-\x7f])"
-        ),
-    ),
-    (
-        "variation selectors in a row, which can carry hidden data",
-        re.compile(r"[\ufe00-\ufe0f]{2,}|[\U000e0100-\U000e01ef]+"),
-    ),
-    ("control characters", re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")),
-    (
-        "Cyrillic letters inside Latin words",
-        re.compile(r"[a-zA-Z]{2}[\u0430-\u044f\u0455\u0456\u0458\u0410-\u042f][a-zA-Z]"),
-    ),
-)
-_FLAG = re.compile(r"\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
+_MIXED = re.compile(r"[a-zA-Z]{2}[\u0430-\u044f\u0455\u0456\u0458\u0410-\u042f][a-zA-Z]")
 _PERSON = r"(?:the |your |this |any )?(?:user|human|person|operator)s?"
 _BEFORE = r"(?:all |any |every |of )*(?:the |your |my |these )*"
 _ORDERS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -106,14 +82,12 @@ def check_instructions(probe: Probe) -> Iterator[Finding]:
 
 def hidden_in(text: str) -> dict[str, str]:
     """Return the kinds of hidden characters in a text, each with the code point of the first."""
-    text = _FLAG.sub("", text[:_LONGEST])
-    found_: dict[str, str] = {}
-    for kind, pattern in _KINDS:
-        match = pattern.search(text)
-        if match is not None:
-            letter = next((it for it in match[0] if not it.isascii() or not it.isprintable()), " ")
-            found_[kind] = f"U+{ord(letter):04X}"
-    return found_
+    kinds = hidden_kinds(text[:_LONGEST])
+    mixed = _MIXED.search(text[:_LONGEST])
+    if mixed is not None:
+        letter = next(it for it in mixed[0] if not it.isascii())
+        kinds["Cyrillic letters inside Latin words"] = f"U+{ord(letter):04X}"
+    return kinds
 
 
 def orders_in(text: str) -> dict[str, str]:
@@ -121,9 +95,7 @@ def orders_in(text: str) -> dict[str, str]:
 
     Hidden characters are removed first.
     """
-    for _, pattern in _KINDS[:5]:
-        text = pattern.sub("", text[:_LONGEST])
-    plain = unicodedata.normalize("NFKC", text).casefold()
+    plain = unicodedata.normalize("NFKC", without_hidden(text[:_LONGEST])).casefold()
     plain = re.sub(r"[^\S\n]+", " ", plain)
     matches = {what: pattern.search(plain) for what, pattern in _ORDERS}
     return {what: match[0] for what, match in matches.items() if match is not None}

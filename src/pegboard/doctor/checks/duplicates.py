@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from pegboard.doctor.checks.definitions import KnownTool
 from pegboard.doctor.report import Finding, found, shown
@@ -18,17 +19,20 @@ _LONGEST = 2_000
 # A word that more tools use leads to too many pairs, and says little.
 _CROWDED = 50
 _MOST = 20
+_NAMED = 3
 
 
 def find_duplicates(tools: Iterable[KnownTool]) -> Iterator[Finding]:
-    """Yield the pairs of tools of different servers that a model can hardly tell apart."""
+    """Yield the pairs of servers with tools that a model can hardly tell apart."""
     known = list(tools)
     words = [_words(it) for it in known]
     pairs = sorted(_alike(known, words), key=lambda it: (-it[0], it[1], it[2]))
-    for number, (_, one, other) in enumerate(pairs):
-        if number == _MOST:
-            return
-        yield _finding(known[one], known[other])
+    servers: defaultdict[tuple[str, str], list[tuple[KnownTool, KnownTool]]] = defaultdict(list)
+    for _, index, place in pairs:
+        one, other = known[index], known[place]
+        servers[one.config.name, other.config.name].append((one, other))
+    for alike in islice(servers.values(), _MOST):
+        yield _finding(alike)
 
 
 def _alike(
@@ -54,14 +58,26 @@ def _words(tool: KnownTool) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 
 
-def _finding(one: KnownTool, other: KnownTool) -> Finding:
+def _finding(alike: Sequence[tuple[KnownTool, KnownTool]]) -> Finding:
+    one, other = alike[0]
+    names = list(dict.fromkeys(shown(it.original, 80) for _, it in alike))
+    denied = ", ".join(f'"{it}"' for it in names[:_NAMED])
+    if len(names) == 1:
+        what = (
+            f"The tools {shown(one.original, 80)!r} of server {one.config.name!r} and "
+            f"{names[0]!r} of server {other.config.name!r} have similar descriptions"
+        )
+    else:
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what = (
+            f"{len(names)} tools of server {other.config.name!r} have descriptions similar to "
+            f"tools of server {one.config.name!r} ({', '.join(names[:_NAMED])}{rest})"
+        )
     return found(
         "near_duplicates",
-        f"The tools {shown(one.original, 80)!r} of server {one.config.name!r} and "
-        f"{shown(other.original, 80)!r} of server {other.config.name!r} have similar "
-        "descriptions, so a model can hardly choose between them.",
-        f'If both do the same, exclude one: `"deny": ["{shown(other.original, 80)}"]` in the '
-        f"entry {other.config.name!r}.",
+        f"{what}, so a model can hardly choose between them.",
+        f"If both do the same, exclude {'one' if len(names) == 1 else 'those of one'}: "
+        f'`"deny": [{denied}{", …" * (len(names) > _NAMED)}]` in the entry {other.config.name!r}.',
         server=other.config.name,
-        tool=shown(other.original, 80),
+        tool=names[0] if len(names) == 1 else None,
     )

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from pegboard.doctor.checks.definitions import KnownTool, wanted_name
+from pegboard.doctor.checks.definitions import KnownTool
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.model.tool_names import MAX_LENGTH, legal_name
 
@@ -20,7 +20,7 @@ def check_names(tools: Iterable[KnownTool]) -> Iterator[Finding]:
     too_long: defaultdict[str, list[KnownTool]] = defaultdict(list)
     illegal: defaultdict[str, list[KnownTool]] = defaultdict(list)
     for tool in tools:
-        wanted = wanted_name(tool.config, tool.original)
+        wanted = tool.config.tool_name(tool.original)
         by_name[legal_name(wanted, (tool.config.name, tool.original))].append(tool)
         if len(wanted) > MAX_LENGTH:
             too_long[tool.config.name].append(tool)
@@ -37,7 +37,7 @@ def check_names(tools: Iterable[KnownTool]) -> Iterator[Finding]:
 
 def _too_long(server: str, tools: list[KnownTool]) -> Finding:
     first = tools[0]
-    short = legal_name(wanted_name(first.config, first.original), (server, first.original))
+    short = legal_name(first.config.tool_name(first.original), (server, first.original))
     return found(
         "name_too_long",
         f"Server {server!r}: with the prefix, {_these(tools)} would be longer than the "
@@ -52,7 +52,7 @@ def _too_long(server: str, tools: list[KnownTool]) -> Finding:
 
 def _illegal(server: str, tools: list[KnownTool]) -> Finding:
     first = tools[0]
-    name = legal_name(wanted_name(first.config, first.original), (server, first.original))
+    name = legal_name(first.config.tool_name(first.original), (server, first.original))
     return found(
         "illegal_name",
         f"Server {server!r}: {_these(tools)} would contain characters that clients refuse. "

@@ -8,6 +8,7 @@ import msgspec
 from pegboard.config import ServerConfig, Transport
 from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
+from pegboard.errors import UntrustedAddressError
 from pegboard.upstream.messages.failures import Failure
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "speaks_https",
     "why_busy",
     "why_unauthorized",
+    "why_untrusted",
     "why_wrong_place",
     "with_scheme",
 ]
@@ -190,6 +192,17 @@ def why_unauthorized(config: ServerConfig, failure: Failure) -> Finding:
         'Add `"bearer_token": "${TOKEN}"`, or the header that the server requires: '
         '`"headers": {"X-API-Key": "${KEY}"}`.',
         server=name,
+    )
+
+
+def why_untrusted(config: ServerConfig, error: UntrustedAddressError) -> Finding:
+    """Return where the login of a server leads, and how to trust that host."""
+    return found(
+        "untrusted_address",
+        shown(config.redact(str(error).partition(" If you trust it")[0]), 300),
+        "Ask the operator of the server why its login leads there. If you trust the host, write "
+        f'`"oauth": {{"trusted_hosts": ["{shown(error.host)}"]}}` into the entry.',
+        server=config.name,
     )
 
 

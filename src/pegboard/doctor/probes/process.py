@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pegboard.config import ServerConfig
+from pegboard.doctor.probes.last_words import decisive_line
 from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.probes.stderr import meaning_of
 from pegboard.doctor.report import Finding, found, shown
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.stdio.environment import environment_for
-from pegboard.upstream.stdio.process import without_chatter
 
 __all__ = ["noise_of", "shell_syntax_in", "why_process_failed"]
 
@@ -267,8 +267,8 @@ def _why_silent(probe: Probe) -> Finding:
     told = meaning_of(probe.words, config)
     if told is not None:
         return told
-    last = without_chatter(probe.said)[-1:]
-    said = f" Its last output was: {shown(last[0])}." if last else ""
+    last = decisive_line(probe.said)
+    said = f" Its output says: {shown(last)}." if last else ""
     remedy = (
         f"Start it by hand (`{config.target}`) to check whether it runs. If it needs more time, "
         f'write `"timeouts": {{"connect": {round(4 * (probe.limit or 30))}}}` into its entry.'
@@ -328,8 +328,8 @@ def _took_tilde(probe: Probe) -> Finding | None:
 def _exited(probe: Probe) -> Finding:
     name = probe.config.name
     how = (probe.lost_because or "").partition(";")[0].partition(",")[0]
-    last = without_chatter(probe.words.splitlines())[-1:]
-    said = f"; its last output was: {shown(last[0]).rstrip('.')}" if last else ", without output"
+    last = decisive_line(probe.words.splitlines())
+    said = f"; its output says: {shown(last).rstrip('.')}" if last else ", without output"
     return found(
         "exited",
         f"Server {name!r} {how} before it answered{said}.",

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pegboard.config import ServerConfig
+from pegboard.doctor.probes.last_words import UNTRUSTED
+from pegboard.doctor.probes.python_packages import how_to_install
 from pegboard.doctor.probes.self_reference import remedy_for_itself
 from pegboard.doctor.report import Finding, found, shown
 
@@ -81,15 +83,30 @@ def _missing_module(matched: _MatchedLine) -> str:
         )
     if Path(config.command or "").stem in ("uv", "uvx"):
         return f'Add `"--with", "{package}"` before the package in `args`.'
-    python = shown(config.redact(config.command or "python"), 80)
     return (
-        f"Run `{python} -m pip install {package}` (the package may have another name), or start "
+        f"Run `{how_to_install(package, config)}` (the package may have another name), or start "
         "the server with `uvx`, which installs what it needs."
     )
 
 
+def _untrusted(matched: _MatchedLine) -> str:
+    variable = "SSL_CERT_FILE"
+    if Path(matched.config.command or "").stem in _OF_NODE:
+        variable = "NODE_EXTRA_CA_CERTS"
+    elif re.search(r"\brequests\b|urllib3", matched.words):
+        variable = "REQUESTS_CA_BUNDLE"
+    told = (
+        f"Name the file with the certificates of your authority in {variable}, where you start "
+        f'Pegboard (servers inherit it), or in `"defaults": {{"env": {{"{variable}": "FILE"}}}}` '
+        "of the configuration file."
+    )
+    off = ' Its `"inherit_network": false` keeps the variable from it.'
+    return told if matched.config.inherit_network else told + off
+
+
 def _missing_setting(matched: _MatchedLine) -> str:
-    names = [it for it in _VARIABLE.findall(matched.line) if it not in matched.config.env]
+    given = {**matched.config.shared_env, **matched.config.env}
+    names = [it for it in _VARIABLE.findall(matched.line) if it not in given]
     if not names:
         return "Add what it asks for to the `env` or `args` of its entry."
     name = names[0]
@@ -103,12 +120,19 @@ def _itself(matched: _MatchedLine) -> str:
     return remedy_for_itself(matched.config)
 
 
+_OF_NODE = frozenset({"npx", "npm", "node", "pnpm", "yarn", "bun", "bunx"})
 _RULES: tuple[_Rule, ...] = (
     _Rule(
         "itself",
         re.compile(r"A Pegboard that serves .+ has started this one"),
         "is Pegboard itself with this same file",
         _itself,
+    ),
+    _Rule(
+        "tls_untrusted",
+        UNTRUSTED,
+        "does not trust the certificate of an address that it needs",
+        _untrusted,
     ),
     _Rule(
         "package_not_found",
@@ -193,7 +217,7 @@ _RULES: tuple[_Rule, ...] = (
         re.compile(
             r"\b(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH)\b|Temporary failure in name resolution"
             r"|[Cc]ould not resolve host|Name or service not known|[Nn]etwork is unreachable"
-            r"|dns error|Failed to fetch: `"
+            r"|dns error|Failed to fetch: `?http"
         ),
         "could not reach the network",
         "Check whether this machine is online, and whether the server needs a proxy in its `env`.",

@@ -3,6 +3,7 @@
 import socket
 import ssl
 from base64 import b64encode
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies
@@ -17,12 +18,13 @@ from pegboard.doctor.probes.http import (
     speaks_https,
     why_busy,
     why_unauthorized,
+    why_untrusted,
     why_wrong_place,
     with_scheme,
 )
 from pegboard.doctor.probes.probe import Probe
 from pegboard.doctor.report import Finding, found, shown
-from pegboard.errors import ConfigError
+from pegboard.errors import ConfigError, UntrustedAddressError
 from pegboard.errors.extras import install_extra
 from pegboard.upstream.http.proxies import proxy_for
 from pegboard.upstream.http.tls import TlsFaultKind, tls_context, tls_fault
@@ -34,6 +36,7 @@ _PATIENCE = 3.0
 _HANDSHAKE = 1.0
 _PORTS = {"https": 443, "wss": 443}
 _LONGEST_ANSWER = 65_536
+_UNTIMELY = ("tls_expired", "tls_not_yet_valid")
 
 
 class TcpProbe(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +89,34 @@ def _try_connection(
         return
     with _connected(address) as connection:
         if context is not None:
-            _shake_hands(context, connection, address[0])
+            try:
+                _shake_hands(context, connection, address[0])
+            except _ProbeError as error:
+                dates = _validity(address) if error.code in _UNTIMELY else ""
+                raise _ProbeError(error.code, f"{error}{dates}") from error
         elif _speaks_tls(connection):
             raise _ProbeError("tls_expected")
+
+
+def _validity(address: tuple[str, int]) -> str:
+    """Return until when or from when the certificate of a server is valid, in brackets."""
+    # Only the doctor looks into a certificate.
+    from cryptography import x509  # noqa: PLC0415
+
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        connection = socket.create_connection(address, timeout=_PATIENCE)
+        with connection, context.wrap_socket(connection, server_hostname=address[0]) as secure:
+            found = x509.load_der_x509_certificate(secure.getpeercert(binary_form=True) or b"")
+    except (OSError, ValueError):
+        return ""
+    start, end, now = found.not_valid_before_utc, found.not_valid_after_utc, datetime.now(UTC)
+    if end < now:
+        return f" (it was valid until {end:%Y-%m-%d %H:%M} UTC)"
+    # Otherwise, it is a certificate of an authority whose time is over.
+    return f" (it is valid from {start:%Y-%m-%d %H:%M} UTC)" if start > now else ""
 
 
 def _connected(address: tuple[str, int]) -> socket.socket:
@@ -244,6 +272,8 @@ async def why_address_failed(probe: Probe, try_out: TryOut) -> Finding | None:
         missing = await anyio.to_thread.run_sync(_missing_extra, probe.config)
         if missing is not None:
             return missing
+    if isinstance(probe.error, UntrustedAddressError):
+        return why_untrusted(probe.config, probe.error)
     failure = None if probe.error is None else failure_behind(probe.error)
     refusal = None if failure is None else _refusal(probe.config, failure)
     if refusal is not None:

@@ -137,9 +137,11 @@ def _pushing(
         on_logs_lost=notifier.lost,
         log_level=notifier.log_level,
         questions=_questions(ask, request.client.capabilities),
+        is_reachable=lambda: request.channel.can_ask,
         meta=_own_meta(request),
         capabilities=request.client.capabilities,
         client=client_key(request.client),
+        caller=request.client.principal.subject,
     )
 
 
@@ -159,6 +161,7 @@ def _passing(
         meta=_own_meta(request),
         capabilities=request.client.capabilities,
         client=client_key(request.client),
+        caller=request.client.principal.subject,
     )
 
 

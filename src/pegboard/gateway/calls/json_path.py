@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from pegboard.gateway.request import object_in
 
-__all__ = ["has_more_values", "select"]
+__all__ = ["select"]
 
 _STEP = re.compile(
     r"""\.?(?P<name>[^.\[\]"']+)"""
@@ -37,11 +37,6 @@ def select(value: Any, path: str) -> Any:
         dot = "." if step["name"] is not None and not step[0].startswith(".") else ""
         done, rest = f"{done}{dot}{step[0]}", rest[step.end() :]
     return value
-
-
-def has_more_values(text: bytes, most: int) -> bool:
-    """Tell whether JSON has more values than ``most``; empty lists and objects count twice."""
-    return _marks_in(text) > most and _has_more_outside_strings(text, most)
 
 
 def _follow(value: Any, step: re.Match[str], done: str) -> Any:
@@ -75,16 +70,3 @@ def _of_list(items: Sequence[Any], step: re.Match[str], name: str | None, done: 
     if not -len(items) <= int(index) < len(items):
         raise ValueError(f"At {done} is a list of {len(items)}, so there is no [{index}].")
     return items[int(index)]
-
-
-def _marks_in(text: bytes) -> int:
-    """Count what stands before every value but the first; in a string, it may mean nothing."""
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
-
-
-def _has_more_outside_strings(text: bytes, most: int) -> bool:
-    unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # A value has two strings at most, its key and itself, and a string two quotes.
-    if unescaped.count(b'"') > 4 * most:
-        return True
-    return _marks_in(b"".join(unescaped.split(b'"')[::2])) > most

@@ -2,7 +2,6 @@
 
 import json
 import secrets
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from time import monotonic
@@ -13,12 +12,16 @@ import msgspec
 from pegboard.errors import HandleNotFoundError
 from pegboard.gateway.request import object_in
 from pegboard.model import Tool
+from pegboard.model.json_limits import has_more_values, has_slow_numbers
+from pegboard.policies.fair_share import FairShare, Holder
 
 __all__ = ["CachedResult", "DuplicateContent", "ResultCache", "json_of", "repetition_in"]
 
 _KEY = "result"
 """The key under which the SDKs wrap structured content that is not an object."""
 _MINUTES_FROM = 120
+_LONGEST_COMPARED, _MOST_COMPARED = 4_000_000, 200_000
+"""Characters and values up to which a text is compared with the structured content."""
 
 
 class DuplicateContent(Enum):
@@ -40,7 +43,8 @@ class DuplicateContent(Enum):
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
     """One cached result, as bytes, because objects would take many times the memory."""
 
-    owner: str
+    owner: Holder
+    """The tenant and the subject of its caller."""
     tool: Tool
     written: bytes
     """All texts of the result, in full."""
@@ -102,18 +106,28 @@ class ResultCache:
         now: Callable[[], float] = monotonic,
     ) -> None:
         self.seconds = seconds
+        self.shares: FairShare = FairShare(
+            "cached bytes", most, setting="gateway.result_cache_bytes"
+        )
+        """The bytes of each caller."""
         self._each = each
         self._most = most
         self._now = now
-        self._kept: OrderedDict[str, CachedResult] = OrderedDict()
-        self._bytes: Counter[str] = Counter()
+        self._kept: dict[str, CachedResult] = {}
+        self._handles: dict[Holder | None, dict[str, None]] = {}
+        """The results of each caller, the oldest first."""
 
     def __len__(self) -> int:
         self._expire()
         return len(self._kept)
 
+    def has_results_of(self, tenant: str) -> bool:
+        """Tell whether it keeps results for a tenant."""
+        self._expire()
+        return self.shares.held((tenant,)) > 0
+
     def shortened(
-        self, result: dict[str, Any], *, owner: str, tool: Tool, limit: int
+        self, result: dict[str, Any], *, owner: Holder, tool: Tool, limit: int
     ) -> dict[str, Any]:
         """Return a result unchanged if it fits; else its start, and how to read the rest.
 
@@ -162,7 +176,7 @@ class ResultCache:
         words = [{"type": "text", "text": it} for it in (preview, note) if it]
         return {**kept, "content": [*words, *others]}
 
-    def find(self, handle: object, *, owner: str) -> CachedResult:
+    def find(self, handle: object, *, owner: Holder) -> CachedResult:
         """Return the cached result of this caller with a handle.
 
         Raises:
@@ -176,48 +190,54 @@ class ResultCache:
 
     def _keep(self, new: CachedResult) -> str | None:
         self._expire()
-        owner, share = new.owner, self._most // 2
-        if new.size > share:
+        owner, shares, half = new.owner, self.shares, self._most // 2
+        if new.size > half:
             return None
-        while self._count(owner) >= self._each or self._bytes[owner] + new.size > share:
+        while len(self._handles.get(owner, ())) >= self._each or (
+            shares.held(owner) + new.size > half
+        ):
             self._forget_oldest_of(owner)
-        while self._bytes.total() + new.size > self._most:
-            self._forget_oldest_of(self._bytes.most_common(1)[0][0])
+        while not shares.fits(new.size):
+            self._forget_oldest_of(shares.largest(owner))
         handle = f"r_{secrets.token_urlsafe(12)}"
         self._kept[handle] = new
-        self._bytes[owner] += new.size
+        self._handles.setdefault(owner, {})[handle] = None
+        shares.add(owner, new.size)
         return handle
-
-    def _count(self, owner: str) -> int:
-        return sum(it.owner == owner for it in self._kept.values())
 
     def _expire(self) -> None:
         now = self._now()
         while self._kept and next(iter(self._kept.values())).expires <= now:
             self._forget(next(iter(self._kept)))
 
-    def _forget_oldest_of(self, owner: str) -> None:
-        self._forget(next(handle for handle, it in self._kept.items() if it.owner == owner))
+    def _forget_oldest_of(self, owner: Holder | None) -> None:
+        self._forget(next(iter(self._handles[owner])))
 
     def _forget(self, handle: str) -> None:
         gone = self._kept.pop(handle)
-        self._bytes[gone.owner] -= gone.size
-        if not self._bytes[gone.owner]:
-            del self._bytes[gone.owner]
+        self.shares.remove(gone.owner, gone.size)
+        handles = self._handles[gone.owner]
+        del handles[handle]
+        if not handles:
+            del self._handles[gone.owner]
 
 
 def repetition_in(texts: Sequence[str], structured: object) -> DuplicateContent | None:
-    """Return how structured content repeats the texts of its result; ``None`` if it has more."""
+    """Return how structured content repeats the texts of its result; ``None`` if it has more.
+
+    JSON that takes long to decode counts as no repetition.
+    """
     text = "\n".join(texts)
-    if _is_json_of(text, structured):
-        return DuplicateContent.JSON
     members = object_in(structured)
-    if list(members) != [_KEY]:
-        return None
-    wrapped: object = members[_KEY]
+    is_wrapped = list(members) == [_KEY]
+    wrapped: object = members[_KEY] if is_wrapped else None
     if wrapped == text:
         return DuplicateContent.WRAPPED_TEXT
-    if _is_json_of(text, wrapped):
+    if structured is None or not _is_quickly_read(text):
+        return None
+    if _is_json_of(text, structured):
+        return DuplicateContent.JSON
+    if is_wrapped and _is_json_of(text, wrapped):
         return DuplicateContent.WRAPPED_JSON
     if not isinstance(wrapped, list):
         return None
@@ -226,6 +246,14 @@ def repetition_in(texts: Sequence[str], structured: object) -> DuplicateContent 
         item == it or _is_json_of(it, item) for item, it in zip(items, texts, strict=True)
     )
     return DuplicateContent.WRAPPED_LIST if is_each_said else None
+
+
+def _is_quickly_read(text: str) -> bool:
+    """Tell whether a text takes little time to decode: it was not counted as JSON when it came."""
+    if len(text) > _LONGEST_COMPARED:
+        return False
+    data = _bytes(text)
+    return not has_more_values(data, _MOST_COMPARED) and not has_slow_numbers(data)
 
 
 def json_of(structured: Any) -> str:

@@ -1,8 +1,8 @@
 """CallRunner: run a tool of the catalogue for a client, through all policies of the registry."""
 
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NoReturn, cast
 
 from pegboard.errors import (
     NotConnectedError,
@@ -16,14 +16,25 @@ from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.errors import failure_of, rpc_error_of
+from pegboard.gateway.request import Client, OnTool
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
-from pegboard.model import FrozenDict, Tool, ToolResult
+from pegboard.model import Tool, ToolResult
+from pegboard.observe.call_reporter import (
+    MOST_OF_NAME,
+    Caller,
+    CallReporter,
+    GatewayCall,
+    caller_of,
+)
 from pegboard.policies.retry import Outcome, may_repeat
 from pegboard.upstream import UpstreamServer
 
-__all__ = ["CallRunner"]
+__all__ = ["CallRunner", "Fit", "caller_in"]
+
+Fit = Callable[[Tool], dict[str, Any]]
+"""Returns the arguments of a call, as the tool takes them."""
 
 
 class CallRunner:
@@ -36,9 +47,10 @@ class CallRunner:
         result_cache: keeps results that are too long.
         uris: the URIs of resources in the gateway.
         limit: the length limit, in characters, for results of tools of this process.
+        reporter: is told of each call.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a call needs all of it
         self,
         hub: Hub,
         startup_wait: StartupWait,
@@ -47,6 +59,7 @@ class CallRunner:
         result_cache: ResultCache,
         uris: ResourceUris,
         limit: int,
+        reporter: CallReporter,
     ) -> None:
         self._hub = hub
         self._startup_wait = startup_wait
@@ -54,54 +67,116 @@ class CallRunner:
         self._result_cache = result_cache
         self._uris = uris
         self._limit = limit
+        self._reporter = reporter
 
-    async def find(self, name: object, visibility: Visibility) -> Tool:
+    async def find(self, name: str, visibility: Visibility) -> Tool:
         """Return a tool that a client may see; wait for the server that may have it.
 
         Raises:
             ToolNotFoundError: when there is none.
         """
-        try:
-            return self._startup_wait.tools.find(name, visibility)
-        except ToolNotFoundError:
-            return await self._startup_wait.find(name, visibility)
+        found = self._shown(name, visibility)
+        return await self._startup_wait.find(name, visibility) if found is None else found
 
     async def call(
-        self, caller: CallerContext, tool: Tool, arguments: Any, *, relays: bool = False
+        self,
+        caller: CallerContext,
+        name: str,
+        arguments: Any,
+        *,
+        relays: bool = False,
+        on_tool: OnTool | None = None,
+        fit: Fit | None = None,
     ) -> dict[str, Any]:
         """Return the raw result of a tool; a failure becomes a result that a model can read.
 
+        It waits for the server that may have the tool.
+
         Args:
             caller: the request, and what its client may see.
-            tool: the tool, as `find` returned it.
+            name: the name of the tool.
             arguments: the arguments from the client.
             relays: return the result whole, and raise a server's JSON-RPC errors as they are.
+            on_tool: receives the tool before it runs.
+            fit: returns the arguments that the tool gets instead.
 
         Raises:
             RpcError: when the client, not the model, has to act on the error.
+            ToolNotFoundError: when the client may see no such tool.
         """
         principal = caller.request.client.principal
-        server = self._server_of(tool)
-        try:
-            caller.visibility.check_call(tool)
+        call = self._reporter.begin(name, caller_in(caller.request.client))
+        with call:
+            tool = self._shown(name, caller.visibility) or await self._awaited(name, caller, call)
+            if on_tool is not None:
+                on_tool(tool)
+            if fit is not None:
+                arguments = fit(tool)
+            server = self._server_of(tool)
+            call.keep_arguments(arguments)
             try:
-                result = await self._run(caller, tool, arguments, server=server)
-            except NotConnectedError as error:
-                # Its server was replaced before it got the call.
-                tool = await self._replacement(error, tool, caller)
-                server = self._server_of(tool)
                 caller.visibility.check_call(tool)
-                result = await self._run(caller, tool, arguments, server=server)
-        except ProtocolError as error:
-            if relays and error.rpc_code is not None:
-                raise rpc_error_of(error, principal) from None
-            return failure_of(error, principal, tool=tool)
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is told
-            return failure_of(error, principal, tool=tool, arguments=arguments)
-        if relays or result.get("resultType", "complete") != "complete":
-            return result
+                try:
+                    result = await self._run(caller, tool, arguments, server=server, call=call)
+                except NotConnectedError as error:
+                    # Its server was replaced before it got the call.
+                    tool = await self._replacement(error, tool, caller)
+                    server = self._server_of(tool)
+                    caller.visibility.check_call(tool)
+                    result = await self._run(caller, tool, arguments, server=server, call=call)
+            except ProtocolError as error:
+                call.error = error
+                if relays and error.rpc_code is not None:
+                    raise rpc_error_of(error, principal) from None
+                return failure_of(error, principal, tool=tool)
+            except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is told
+                call.error = error
+                return failure_of(error, principal, tool=tool, arguments=arguments)
+            call.keep_result(result)
+            if relays or result.get("resultType", "complete") != "complete":
+                return result
+            return self._shortened(result, caller, tool, server=server, call=call)
+
+    def refuse(
+        self, caller: CallerContext, name: str, arguments: object, error: PegboardError
+    ) -> NoReturn:
+        """Record a call that is refused before its tool is called, and raise the error.
+
+        Raises:
+            PegboardError: the given one.
+        """
+        with self._reporter.begin(name, caller_in(caller.request.client)) as call:
+            call.keep_arguments(arguments)
+            raise error
+
+    def _shown(self, name: str, visibility: Visibility) -> Tool | None:
+        try:
+            return self._startup_wait.tools.find(name, visibility)
+        except ToolNotFoundError:
+            return None
+
+    async def _awaited(self, name: str, caller: CallerContext, call: GatewayCall) -> Tool:
+        began = perf_counter()
+        try:
+            return await self._startup_wait.find(name, caller.visibility)
+        finally:
+            call.connecting += perf_counter() - began
+
+    def _shortened(
+        self,
+        result: dict[str, Any],
+        caller: CallerContext,
+        tool: Tool,
+        *,
+        server: UpstreamServer | None,
+        call: GatewayCall,
+    ) -> dict[str, Any]:
         limit = self._limit if server is None else server.config.max_result_chars
-        return self._result_cache.shortened(result, owner=caller.owner, tool=tool, limit=limit)
+        began = perf_counter()
+        shown = self._result_cache.shortened(result, owner=caller.owner, tool=tool, limit=limit)
+        if shown is not result:
+            call.caching += perf_counter() - began
+        return shown
 
     async def _replacement(
         self, error: NotConnectedError, tool: Tool, caller: CallerContext
@@ -120,13 +195,17 @@ class CallRunner:
         return found
 
     async def _run(
-        self, caller: CallerContext, tool: Tool, arguments: Any, *, server: UpstreamServer | None
+        self,
+        caller: CallerContext,
+        tool: Tool,
+        arguments: Any,
+        *,
+        server: UpstreamServer | None,
+        call: GatewayCall,
     ) -> dict[str, Any]:
-        principal = caller.request.client.principal
-        meta = _call_meta(principal.tenant, principal.subject)
-
         async def work() -> dict[str, Any]:
-            return _raw(await self._hub.registry.acall(tool.name, arguments, meta))
+            registry = self._hub.registry
+            return _raw(await registry.acall(tool.name, arguments, call.caller, phases=call))
 
         result = await self._bridge.run(caller.request, server, work)
         return result if server is None else self._uris.in_content(result, server)
@@ -139,10 +218,13 @@ class CallRunner:
             return None
 
 
-@lru_cache(maxsize=1024)
-def _call_meta(tenant: str, subject: str) -> Mapping[str, Any]:
-    """Return the caller for the call records."""
-    return FrozenDict({"tenant": tenant, "subject": subject})
+def caller_in(client: Client) -> Caller:
+    """Return who a client is, for the records of its calls."""
+    principal, info = client.principal, client.info
+    name = info.get("name")
+    # Many callers are kept, and each client chooses its name.
+    named = name[:MOST_OF_NAME] if isinstance(name, str) else ""
+    return caller_of(principal.tenant, principal.subject, named, client.session)
 
 
 def _raw(value: object) -> dict[str, Any]:

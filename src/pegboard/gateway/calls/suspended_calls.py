@@ -17,12 +17,16 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
+from pegboard.errors import LimitReachedError
 from pegboard.gateway.calls.call_notifier import CallNotifier
 from pegboard.gateway.request import ClientRequest, RpcError
+from pegboard.policies.fair_share import FairShare
 
 __all__ = ["SuspendedCall", "SuspendedCalls"]
 
 _MARK = "pb1."
+_SOON = 30.0
+"""Seconds after which to try again when too many calls are parked: people answer that fast."""
 Work = Callable[["SuspendedCall"], Awaitable[dict[str, Any]]]
 """Runs the call; its questions go to the given `SuspendedCall`."""
 
@@ -36,6 +40,8 @@ class SuspendedCall:
         self.owner: tuple[str, str] = _owner(request)
         self.notifier: CallNotifier = CallNotifier(request)
         self.round: int = 0
+        self.has_place: bool = False
+        """True from its first question to its end: then no later question is refused."""
         self.waiting_until: float | None = None
         """Until when its client may answer; ``None`` while a request waits for the call."""
         self.scope: anyio.CancelScope = anyio.CancelScope()
@@ -91,6 +97,9 @@ class SuspendedCall:
 class SuspendedCalls:
     """All parked calls of a gateway.
 
+    None of them is dropped for another. A new one is refused if its caller has too many, so that
+    there is room for the calls of others.
+
     Args:
         group: runs the tasks of the calls.
         seconds: how long a client may take to answer.
@@ -101,7 +110,8 @@ class SuspendedCalls:
     def __init__(self, group: TaskGroup, *, seconds: float, most: int, each: int) -> None:
         self._group = group
         self._seconds = seconds
-        self._most = most
+        self.shares: FairShare = FairShare("parked calls", most, setting="gateway.parked_calls")
+        """The calls that have asked at least once, by tenant and subject."""
         self._each = each
         self._key = secrets.token_bytes(32)
         self._calls: dict[str, SuspendedCall] = {}
@@ -113,7 +123,8 @@ class SuspendedCalls:
         """Run a call until it ends or asks; a question is the result, with the state to resume.
 
         Raises:
-            RpcError: when the caller has no such parked call to resume, or too many are parked.
+            RpcError: when the caller has no such parked call to resume.
+            LimitReachedError: when the call asks, and too many of its caller are parked.
         """
         self._sweep()
         call = self._resumed(request) or self._started(request, work)
@@ -146,8 +157,15 @@ class SuspendedCalls:
 
     def _started(self, request: ClientRequest, work: Work) -> SuspendedCall:
         call = SuspendedCall(request, _binding(request), patience=self._seconds)
-        self._group.start_soon(call.run, work)
+        self._group.start_soon(self._run, call, work)
         return call
+
+    async def _run(self, call: SuspendedCall, work: Work) -> None:
+        try:
+            await call.run(work)
+        finally:
+            if call.has_place:
+                self.shares.remove(call.owner)
 
     def _resumed(self, request: ClientRequest) -> SuspendedCall | None:
         if request.params.get("requestState") is None:
@@ -182,11 +200,10 @@ class SuspendedCalls:
         return call if is_last else None
 
     def _park(self, call: SuspendedCall) -> dict[str, Any]:
-        theirs = sum(1 for other in self._calls.values() if other.owner == call.owner)
-        if len(self._calls) >= self._most or theirs >= self._each:
-            call.scope.cancel()
-            words = "Too many calls wait for answers; answer those, or try again later."
-            raise RpcError(INTERNAL_ERROR, words)
+        if not call.has_place:
+            self._check_share(call)
+            call.has_place = True
+            self.shares.add(call.owner)
         call.round += 1
         call.notifier.request = None
         call.waiting_until = monotonic() + self._seconds
@@ -196,6 +213,18 @@ class SuspendedCalls:
             "inputRequests": dict(call.asked),
             "requestState": self._state(call),
         }
+
+    def _check_share(self, call: SuspendedCall) -> None:
+        has_all = self.shares.held(call.owner) >= self._each
+        if not has_all and self.shares.admits(call.owner):
+            return
+        call.scope.cancel()
+        setting = "gateway.parked_each" if has_all else self.shares.setting
+        words = (
+            "The tool asked a question, and too many of your calls wait for answers already "
+            f"(`{setting}`). The call was cancelled. Answer those, or try again later."
+        )
+        raise LimitReachedError(words, setting=setting, retry_after=_SOON)
 
     def _state(self, call: SuspendedCall) -> str:
         signed = f"{_MARK}{call.id}.{call.round}"

@@ -1,14 +1,14 @@
 """StartupWait: lets lists, searches and calls wait for servers that are still starting."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from pegboard.errors import ToolNotFoundError
 from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.catalog.unavailable import Unavailable, meant_by, told_of
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import Tool
 from pegboard.search import SearchResponse
-from pegboard.upstream import ServerState
 
 __all__ = ["PATIENCE", "StartupWait"]
 
@@ -50,24 +50,42 @@ class StartupWait:
         """Return a tool that the client may see; wait for the server that may have it.
 
         Raises:
-            ToolNotFoundError: when there is none; it names servers that are still starting.
+            ToolNotFoundError: when there is none; it names servers that may have it but are not up.
         """
         try:
             return self.tools.find(name, visibility)
-        except ToolNotFoundError:
-            if not isinstance(name, str) or not self._hub.starting:
+        except ToolNotFoundError as error:
+            if not isinstance(name, str):
                 raise
+            missing = error
         awaited = [
             it
             for it in self._hub.starting_for(name)
             if visibility.sees_of(it, name, self._hub.server(it).config.tags)
         ]
-        await self._hub.started(awaited)
-        try:
-            return self.tools.find(name, visibility)
-        except ToolNotFoundError as error:
-            error.args = (f"{error}{self._failed(awaited, visibility)}{self.words(visibility)}",)
-            raise
+        if awaited:
+            await self._hub.started(awaited)
+            try:
+                return self.tools.find(name, visibility)
+            except ToolNotFoundError as error:
+                missing = error
+        down = self.down(name, visibility, also=awaited)
+        # Of the servers that are starting, the last words tell.
+        failed = "".join(f" {it}" for it in down if it.state == "down")
+        missing.args = (f"{missing}{failed}{self.words(visibility)}",)
+        missing.unavailable = tuple(it.data for it in down)
+        raise missing
+
+    def down(
+        self, text: str, visibility: Visibility, *, also: Collection[str] = ()
+    ) -> list[Unavailable]:
+        """Return the servers without any tool that a text points to; see `meant_by`."""
+        servers = self._hub.unavailable_servers()
+        return meant_by(text, servers, visibility, also=also) if servers else []
+
+    def all_down(self, visibility: Visibility) -> list[Unavailable]:
+        """Return all servers without any tool that the client may know."""
+        return told_of(self._hub.unavailable_servers(), visibility)
 
     def words(self, visibility: Visibility) -> str:
         """Return a sentence that names the servers still starting; empty if there are none."""
@@ -78,12 +96,6 @@ class StartupWait:
         more = ", …" if len(names) > _SHOWN else ""
         shown = ", ".join(names[:_SHOWN])
         return f" {count} still starting: {shown}{more}; try again in a moment."
-
-    def _failed(self, awaited: list[str], visibility: Visibility) -> str:
-        servers = self._hub.servers
-        there = [it for it in awaited if it in servers and servers[it].state != ServerState.READY]
-        failed = self._known(there, visibility)
-        return f" Server {failed[0]!r} could not be started." if failed else ""
 
     def _known(self, names: list[str], visibility: Visibility) -> list[str]:
         return [it for it in names if visibility.knows_server(it, self._hub.server(it).config.tags)]

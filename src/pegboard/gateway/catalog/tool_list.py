@@ -14,7 +14,7 @@ from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Tool
 from pegboard.model.tool import Definition, definition_of
-from pegboard.model.tool_names import nearest_names
+from pegboard.model.tool_names import MAX_READ, nearest_names
 from pegboard.registry import Registry
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "raw_definition",
 ]
 
+_SORTED_AT_ONCE = 4096
 NO_CURSOR = "This cursor is invalid; list from the start."
 
 
@@ -61,9 +62,7 @@ class ToolList:
         """
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None or not visibility.sees(tool):
-            readable = visibility.to("read")
-            others = (it.name for it in self.seen(visibility) if readable.sees(it))
-            raise ToolNotFoundError(name, nearest=nearest_names(name, others))
+            raise ToolNotFoundError(name, nearest=self._nearest(name, visibility))
         return tool
 
     def definition(self, tool: Tool) -> Definition:
@@ -106,12 +105,22 @@ class ToolList:
             last = tool.name
         return page, None
 
+    def _nearest(self, name: object, visibility: Visibility) -> list[str]:
+        """Return similar names that a client may see; of very many, only those that sort near."""
+        names, tools, readable = self._sorted(), self._tools, visibility.to("read")
+        if isinstance(name, str) and len(names) > MAX_READ:
+            start = max(0, bisect_right(names, name) - MAX_READ // 2)
+            names = names[start : start + MAX_READ]
+        found = (tool for it in names if (tool := tools.get(it)) is not None)
+        seen = (it.name for it in found if visibility.sees(it) and readable.sees(it))
+        return nearest_names(name, seen)
+
     def _sorted(self) -> list[str]:
         names = self._names
         if names is None:
             # With the lock: otherwise a change during the sort would be lost.
             with self._changing:
-                names = self._names = sorted(self._tools)
+                names = self._names = _sorted(list(self._tools))
         return names
 
     def _take_in(self, change: CatalogChange) -> None:
@@ -123,6 +132,14 @@ class ToolList:
                 self._tools[tool.name] = tool
             if change.added or change.removed:
                 self._names = None
+
+
+def _sorted(names: list[str]) -> list[str]:
+    # In parts, which the last step only merges: so no single step takes long, however many.
+    parts = range(0, len(names), _SORTED_AT_ONCE)
+    ordered = [name for at in parts for name in sorted(names[at : at + _SORTED_AT_ONCE])]
+    ordered.sort()
+    return ordered
 
 
 def raw_definition(hub: Hub, tool: Tool) -> Mapping[str, Any] | None:

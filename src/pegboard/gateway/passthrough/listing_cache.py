@@ -7,7 +7,9 @@ from time import monotonic
 from typing import Any, Literal
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.errors import PegboardError, ProtocolError, ServerNotFoundError
@@ -15,6 +17,7 @@ from pegboard.gateway.catalog.tool_list import NO_CURSOR, cursor_after, position
 from pegboard.gateway.request import RpcError
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.hub import Hub
+from pegboard.model.hidden_characters import visible_json
 from pegboard.upstream import (
     PromptsChanged,
     ResourcesChanged,
@@ -24,7 +27,7 @@ from pegboard.upstream import (
     UpstreamServer,
 )
 
-__all__ = ["Items", "Kind", "ListingCache", "page_of"]
+__all__ = ["LARGEST_ITEM", "Items", "Kind", "ListingCache", "page_of"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -36,6 +39,10 @@ _NAMED: dict[Kind, str] = {
     "prompts/list": "name",
 }
 _KINDS: tuple[Kind, ...] = tuple(_NAMED)
+LARGEST_ITEM = 256 * 1024
+"""Bytes that one resource, template or prompt of a list may have, as a tool."""
+_TURN = 64 * 1024
+_LONGEST_NAME = 200
 _AFTER_FAILURE = 10.0
 """Seconds until a server whose list failed is asked again, unless it reports a change."""
 
@@ -128,11 +135,8 @@ class ListingCache:
 
     def _servers_listing(self, kind: Kind) -> list[str]:
         capability = kind.partition("/")[0]
-        return sorted(
-            name
-            for name, status in self._hub.servers.items()
-            if status.state != ServerState.DISABLED and self.can(name, capability)
-        )
+        names = (it.config.name for it in self._hub.enabled_servers())
+        return sorted(name for name in names if self.can(name, capability))
 
     def _asked(self, kind: Kind, name: str) -> _List | None:
         """Ask a server if its list is due, and return the list that is on its way."""
@@ -159,7 +163,8 @@ class ListingCache:
     async def _fetch(self, kind: Kind, server: UpstreamServer, known: _List) -> None:
         before, known.is_stale = known.items, False
         try:
-            known.items = [it for it in await server.list_all(kind) if isinstance(it, dict)]  # pyright: ignore[reportUnnecessaryIsInstance]
+            listed = await server.list_all(kind)
+            known.items = await _shown(listed, kind, server.config.name)
             known.listed_at = monotonic()
         except PegboardError as error:
             self._failed(kind, server.config.name, known, error)
@@ -180,6 +185,50 @@ class ListingCache:
         known.failed_at, known.is_stale = monotonic(), True
         context = {"server": name, "reason": str(error)}
         logger.warning("list_failed: %s of %r: %s", kind, name, error, extra=context)
+
+
+async def _shown(listed: Items, kind: Kind, server: str) -> Items:
+    """Return the items of a list with hidden characters shown as escapes, in turns with others.
+
+    Clients send a URI back as it is, so an item whose URI hides something is left out. The name of
+    a prompt gets another form in the gateway anyway.
+    """
+    key, items, done = _NAMED[kind], Items(), 0
+    for item in listed:
+        if not isinstance(item, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            continue
+        size = _size(item)
+        done += size
+        if size > LARGEST_ITEM:
+            words = f"it has more than {LARGEST_ITEM} bytes"
+            context = {"server": server, "reason": words}
+            name = str(item.get(key))[:_LONGEST_NAME]
+            logger.warning("item_left_out: %r of server %r: %s", name, server, words, extra=context)
+            continue
+        shown = visible_json(item)
+        if shown is not item or done > _TURN:
+            # What hides in one item takes up to milliseconds to show.
+            done = 0
+            await checkpoint()
+        if shown is not item and key in item:
+            if key != "name" and visible_json(item[key]) != item[key]:
+                words = "its URI has hidden characters"
+                context = {"server": server, "reason": words}
+                name = str(item[key])[:_LONGEST_NAME]
+                text = "item_left_out: %r of server %r: %s"
+                logger.warning(text, name, server, words, extra=context)
+                continue
+            shown = {**shown, key: item[key]}
+        items.append(shown)
+    return items
+
+
+def _size(item: Any) -> int:
+    try:
+        return len(msgspec.json.encode(item))
+    except (TypeError, ValueError, RecursionError):
+        # A server of this process may have values that are not JSON.
+        return 0
 
 
 def page_of(items: Sequence[Any], cursor: object, *, key: str, size: int) -> dict[str, Any]:

@@ -121,6 +121,8 @@ class Resources:
         self._own = own
         self._templates: dict[str, tuple[Items, list[UriTemplate]]] = {}
         """The templates of each server, parsed once for each of its lists."""
+        self._uris_of: dict[str, tuple[Items, frozenset[object]]] = {}
+        """The URIs of each server, collected once for each of its lists."""
 
     async def page(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/list`.
@@ -201,18 +203,10 @@ class Resources:
         ours = self._uris.origin(uri)
         if ours is not None and self._sees(visibility, ours[0], uri):
             return ours
-        for servers in (
-            {name for name, items in await self._listed("resources/list") if _lists(items, uri)},
-            {
-                name
-                for name, items in await self._listed("resources/templates/list")
-                if any(_fits(it, uri) for it in self._parsed(name, items))
-            },
-            {name for name in self._hub.servers if self._is_open_to(name)},
-        ):
+        for having in (self._listing, self._fitting, self._open_to_all):
             seen = [
                 name
-                for name in servers
+                for name in await having(uri)
                 if self._sees(visibility, name, self._uris.exposed(name, uri))
             ]
             if len(seen) == 1:
@@ -255,6 +249,31 @@ class Resources:
     async def _listed(self, kind: Kind) -> list[tuple[str, Items]]:
         return await self._listings.listed(kind)
 
+    async def _listing(self, uri: str) -> list[str]:
+        """Return the servers that list a resource."""
+        listed = await self._listed("resources/list")
+        return [name for name, items in listed if uri in self._all_uris(name, items)]
+
+    async def _fitting(self, uri: str) -> list[str]:
+        """Return the servers with a template that a resource fits."""
+        return [
+            name
+            for name, items in await self._listed("resources/templates/list")
+            if any(_fits(it, uri) for it in self._parsed(name, items))
+        ]
+
+    async def _open_to_all(self, _: str) -> list[str]:
+        """Return the servers that may have resources with any URI, even unlisted ones."""
+        names = [it.config.name for it in self._hub.enabled_servers() if it.config.prefix == ""]
+        return [name for name in names if self._listings.can(name, "resources")]
+
+    def _all_uris(self, server: str, items: Items) -> frozenset[object]:
+        known = self._uris_of.get(server)
+        if known is None or known[0] is not items:
+            uris = frozenset(uri for it in items if isinstance(uri := it.get("uri"), str))
+            known = self._uris_of[server] = items, uris
+        return known[1]
+
     def _parsed(self, server: str, items: Items) -> list[UriTemplate]:
         known = self._templates.get(server)
         if known is None or known[0] is not items:
@@ -267,20 +286,10 @@ class Resources:
         except ServerNotFoundError:
             return False
 
-    def _is_open_to(self, server: str) -> bool:
-        """Tell whether a server may have resources with any URI, even unlisted ones."""
-        return self._hub.server(server).config.prefix == "" and self._listings.can(
-            server, "resources"
-        )
-
 
 def _unknown(caller: CallerContext, uri: str, words: str | None = None) -> RpcError:
     code = INVALID_PARAMS if caller.client.era == "modern" else _NOT_FOUND
     return RpcError(code, words or "Resource not found", {"uri": uri})
-
-
-def _lists(items: Items, uri: str) -> bool:
-    return any(item.get("uri") == uri for item in items)
 
 
 def _parsed(items: Items) -> Iterator[UriTemplate]:

@@ -1,10 +1,12 @@
 """list_tools_by_category: the categories, and the tools of each, without a search."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.catalog.unavailable import Unavailable, data_of
 from pegboard.gateway.errors import error_result
 from pegboard.gateway.tool_lines import one_line
 from pegboard.model import Annotations, Tool
@@ -39,11 +41,14 @@ def list_tools_by_category(tools: ToolList, startup_wait: StartupWait) -> Builti
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         await startup_wait.wait(caller.visibility)
         category, seen = arguments["category"], list(tools.seen(caller.visibility))
+        starting = startup_wait.words(caller.visibility)
         if category == EVERYTHING:
-            return _categories(categories_of(seen), startup_wait.words(caller.visibility))
+            down = startup_wait.all_down(caller.visibility)
+            return _categories(categories_of(seen), starting, down)
         found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
         if not found:
-            return _unknown(category, categories_of(seen), startup_wait.words(caller.visibility))
+            down = startup_wait.down(category, caller.visibility)
+            return _unknown(category, categories_of(seen), starting, down)
         shown = found[: arguments["limit"]]
         lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
         if len(found) > len(shown):
@@ -54,20 +59,33 @@ def list_tools_by_category(tools: ToolList, startup_wait: StartupWait) -> Builti
     return BuiltinTool(DEFINITION, run)
 
 
-def _categories(counts: dict[str, int], starting: str) -> dict[str, Any]:
+def _categories(
+    counts: dict[str, int], starting: str, down: Sequence[Unavailable]
+) -> dict[str, Any]:
+    told = [str(it) for it in down[:_SHOWN] if it.state == "down"]
+    if len(down) > _SHOWN:
+        told.append(f"… and {len(down) - _SHOWN} more servers are not running.")
     if not counts:
-        return respond(f"There are no tools here.{starting}", {"categories": {}})
+        words = "\n".join([f"There are no tools here.{starting}", *told])
+        return respond(words, {"categories": {}, **data_of(down[:_SHOWN])})
     shown = list(counts.items())[:_SHOWN]
     lines = [f"{name}: {count} tool{'' if count == 1 else 's'}" for name, count in shown]
     if len(counts) > len(shown):
         lines.append(f"… and {len(counts) - len(shown)} more categories.")
-    return respond("\n".join(lines), {"categories": dict(shown)})
+    return respond(
+        "\n".join([*lines, *told]), {"categories": dict(shown), **data_of(down[:_SHOWN])}
+    )
 
 
-def _unknown(category: str, counts: dict[str, int], starting: str) -> dict[str, Any]:
+def _unknown(
+    category: str, counts: dict[str, int], starting: str, down: Sequence[Unavailable]
+) -> dict[str, Any]:
     near = nearest_names(category, counts)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     if counts and not near:
         more = ", …" if len(counts) > _NAMED else ""
         hint = f" There are: {', '.join(list(counts)[:_NAMED])}{more}."
-    return error_result(f'No category is named {category!r}.{hint} "all" lists them.{starting}')
+    told = "".join(f" {it}" for it in down if it.state == "down")
+    words = f'No category is named {category!r}.{told}{hint} "all" lists them.{starting}'
+    result = error_result(words)
+    return {**result, "structuredContent": data_of(down)} if down else result

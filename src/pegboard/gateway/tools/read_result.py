@@ -11,9 +11,10 @@ from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, Violation
 from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
-from pegboard.gateway.calls.json_path import has_more_values, select
+from pegboard.gateway.calls.json_path import select
 from pegboard.gateway.calls.result_cache import CachedResult, ResultCache
 from pegboard.model import Annotations, Tool
+from pegboard.model.json_limits import has_more_values, has_slow_numbers
 from pegboard.search.methods.regex_patterns import Pattern, compile_pattern
 
 __all__ = ["read_result"]
@@ -87,12 +88,15 @@ def _everything(kept: CachedResult) -> str:
 
 def _part(kept: CachedResult, path: str) -> str:
     with _decoding:
-        if not has_more_values(kept.json, _MOST_VALUES):
+        text = kept.json
+        has_more = has_more_values(text, _MOST_VALUES)
+        if not has_more and not has_slow_numbers(text):
             return _selected(kept, path)
     if path.strip() == "$" and kept.structured:
         return kept.json.decode("utf-8", "surrogatepass")
     whole = ' with path="$"' if kept.structured else ""
-    words = f"the result has more than {_MOST_VALUES} values; read it{whole} by offset or grep"
+    what = f"more than {_MOST_VALUES} values" if has_more else "numbers that take long to read"
+    words = f"the result has {what}; read it{whole} by offset or grep"
     raise InvalidArgumentsError(DEFINITION.name, [Violation("path", words)])
 
 

@@ -18,8 +18,10 @@ from pegboard.errors import (
 from pegboard.gateway.builtin_tool import OWN_NAMES, BuiltinTool, CallerContext, respond
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.request import object_in
+from pegboard.gateway.tools.registration_quota import RegisteredTools
 from pegboard.gateway.visibility import Visibility
 from pegboard.model import Annotations, Tool
+from pegboard.model.hidden_characters import visible_json
 from pegboard.model.tool_names import MAX_LENGTH, legal_name
 from pegboard.policies import may
 from pegboard.registry import Registry
@@ -41,7 +43,7 @@ _FIELDS: dict[str, Any] = {
     "mcp_server": {"type": ["string", "null"], "maxLength": 200},
 }
 _LISTED, _SHOWN = 5, 64
-_LARGEST_SCHEMA = 100_000
+_LARGEST_SCHEMA = 32_000
 _SCHEMAS = ("input_schema", "output_schema", "inputSchema", "outputSchema")
 _COUNTED_HERE = ("defer_loading", "use_frequency", "last_used")
 _TAKEN = frozenset({*_FIELDS, *_SCHEMAS, *_COUNTED_HERE})
@@ -82,8 +84,8 @@ UNREGISTER = Tool(
 )
 
 
-def register_tool(registry: Registry) -> BuiltinTool:
-    """Return the tool that registers others."""
+def register_tool(registry: Registry, registered: RegisteredTools) -> BuiltinTool:
+    """Return the tool that registers others, within the limits of the tenant and the key."""
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         tool = _tool_of(arguments)
@@ -92,8 +94,11 @@ def register_tool(registry: Registry) -> BuiltinTool:
             raise InvalidArgumentsError(REGISTER.name, [Violation("name", words)])
         if not may(caller.client.principal, "register", tool):
             raise _denied(tool.name)
+        register = partial(_register, registry, tool, caller.visibility)
+        subject = caller.client.principal.subject
         # In a thread: when this returns, the definition is on disk.
-        await anyio.to_thread.run_sync(_register, registry, tool, caller.visibility)
+        async with registered.turn:
+            await anyio.to_thread.run_sync(registered.add, tool, subject, register)
         words = (
             f"Registered {tool.name!r}; searches find it now. If a server offers a tool with this "
             "name, searches and calls use that tool instead while it is there."
@@ -103,7 +108,9 @@ def register_tool(registry: Registry) -> BuiltinTool:
     return BuiltinTool(REGISTER, run)
 
 
-def unregister_tool(registry: Registry, tools: ToolList) -> BuiltinTool:
+def unregister_tool(
+    registry: Registry, tools: ToolList, registered: RegisteredTools
+) -> BuiltinTool:
     """Return the tool that removes definitions."""
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -111,15 +118,18 @@ def unregister_tool(registry: Registry, tools: ToolList) -> BuiltinTool:
         try:
             tool = tools.find(name, caller.visibility.to("register"))
         except ToolNotFoundError:
-            if await anyio.to_thread.run_sync(
-                _unregister_behind, registry, name, caller.visibility
-            ):
+            remove = partial(_unregister_behind, registry, name, caller.visibility)
+            async with registered.turn:
+                is_removed = await anyio.to_thread.run_sync(registered.remove, name, remove)
+            if is_removed:
                 return respond(f"Unregistered {name!r}.", {"name": name})
             raise
         if not tools.is_definition(tool):
             words = f"{tool.name!r} was not registered with register_tool, so it cannot be removed"
             raise InvalidArgumentsError(UNREGISTER.name, [Violation("tool_name", words)])
-        await anyio.to_thread.run_sync(partial(registry.unregister, tool.name))
+        remove = partial(registry.unregister, tool.name)
+        async with registered.turn:
+            await anyio.to_thread.run_sync(registered.remove, tool.name, remove)
         return respond(f"Unregistered {tool.name!r}.", {"name": tool.name})
 
     return BuiltinTool(UNREGISTER, run)
@@ -204,6 +214,8 @@ def _tool_of(arguments: Mapping[str, Any]) -> Tool:
     ]
     if problems:
         raise InvalidArgumentsError(REGISTER.name, problems)
+    # Other callers' models read it.
+    given = visible_json(given)
     return Tool(
         name=given["name"],
         description=given["description"],

@@ -1,23 +1,22 @@
-"""search_tools: find tools by what they do, as `Registry.search` ranks them, one line for each."""
+"""search_tools: find tools by what they do, as `Hub.search` ranks them, one line for each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import anyio
 from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, InvalidPatternError, Violation
 from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
+from pegboard.gateway.catalog.unavailable import data_of
 from pegboard.gateway.request import object_in
 from pegboard.gateway.tool_lines import ToolLines
 from pegboard.gateway.visibility import Visibility
+from pegboard.hub import Hub
 from pegboard.model import Annotations, Principal, Tool
 from pegboard.model.tool import categories_of
-from pegboard.registry import Registry
-from pegboard.search import SearchResponse
 from pegboard.search.methods.regex_patterns import compile_pattern
 from pegboard.search.options import DEFAULT_METHOD
 
@@ -31,12 +30,7 @@ _AS_TEXT = "(This is not a valid regular expression, so it was searched for as p
 _PATTERNS = "regex"
 _PLURALS = {"server": "servers", "category": "categories", "tag": "tags"}
 _METHODS = ("bm25", "hybrid", "embedding", "regex")
-_QUICK = frozenset({"bm25", "hybrid", "embedding"})
-_SHORT, _FEW = 300, 50_000
-"""A query of at most this length over at most this many tools takes about a millisecond."""
 _MOST_CALLERS = 256
-_THREADS = 4
-"""How many slow searches run at once, so that a flood of them leaves threads for other work."""
 
 
 def definition_with(methods: Iterable[str] = (), *, default: str = DEFAULT_METHOD) -> Tool:
@@ -77,77 +71,56 @@ DEFINITION = definition_with()
 
 
 def search_tools(
-    registry: Registry,
-    tools: ToolList,
+    hub: Hub,
     startup_wait: StartupWait,
     *,
     methods: Iterable[str],
     default: str = DEFAULT_METHOD,
 ) -> BuiltinTool:
-    """Return the tool that searches a registry.
+    """Return the tool that searches the tools of a hub.
 
     Args:
-        registry: whose `search` ranks the tools.
-        tools: the same tools, as clients see them.
-        startup_wait: waits for servers that are still starting.
+        hub: whose `search` ranks the tools.
+        startup_wait: waits for servers that are still starting, and knows those that are down.
         methods: the search methods that a caller may name.
         default: the method of a call that names none.
     """
-    searches, lines, search_hints = _Searches(registry, tools), ToolLines(), _SearchHints(tools)
+    tools, lines = startup_wait.tools, ToolLines()
+    search_hints = _SearchHints(tools)
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        text, limit = arguments["query"], arguments["limit"]
-        found_by = partial(searches.find, text, limit=limit, visibility=caller.visibility)
+        text, visibility = arguments["query"], caller.visibility
+        found_by = partial(
+            hub.search, text, where=visibility.visible, limit=arguments["limit"], matches=False
+        )
         method = _method_of(caller, arguments)
         is_plain = method == _PATTERNS and not _is_pattern(text)
-        found = await startup_wait.search(partial(found_by, method), caller.visibility)
+        found = await startup_wait.search(partial(found_by, method=method), visibility)
         falls_back = method == _BY_WORDS and not found.hits and not _named_methods(caller)
         if falls_back:
             method = _BY_MEANING
-            found = await found_by(method)
+            found = await found_by(method=method)
+        down = startup_wait.down(text, visibility)
         if not found.hits:
             words, hints = _nothing(found.hints, *await search_hints.around(caller))
-            words += startup_wait.words(caller.visibility) + (f"\n{_AS_TEXT}" if is_plain else "")
-            return respond(words, {"tools": [], "hints": hints, "method": method})
+            words += startup_wait.words(visibility) + (f"\n{_AS_TEXT}" if is_plain else "")
+            # Of the servers that are starting, these words have told already.
+            words += "".join(f"\n{it}" for it in down if it.state == "down")
+            data = {"tools": [], "hints": hints, "method": method}
+            return respond(words, {**data, **(data_of(down) if down else {})})
         shown = [(lines.of(hit.tool), hit.score, tools.mark(hit.tool)) for hit in found.hits]
         said = [f"{line.whole}{mark} [{score:.2f}]" for line, score, mark in shown]
         if falls_back:
             said.append(_FELL_BACK)
         if is_plain:
             said.append(_AS_TEXT)
+        said += [f"({it})" for it in down]
         data = [line.data(score, is_definition=bool(mark)) for line, score, mark in shown]
-        return respond("\n".join(said), {"tools": data, "method": method})
+        return respond(
+            "\n".join(said), {"tools": data, "method": method, **(data_of(down) if down else {})}
+        )
 
     return BuiltinTool(definition_with(methods, default=default), run)
-
-
-class _Searches:
-    """Searches of a registry: the event loop makes the quick ones, a thread makes the others."""
-
-    def __init__(self, registry: Registry, tools: ToolList) -> None:
-        self._registry = registry
-        self._tools = tools
-        self._threads = anyio.CapacityLimiter(_THREADS)
-
-    async def find(
-        self, text: str, method: str, *, limit: int, visibility: Visibility
-    ) -> SearchResponse:
-        search = partial(
-            self._registry.search,
-            text,
-            where=visibility.visible,
-            method=method,
-            limit=limit,
-            matches=False,
-        )
-        if self._is_quick(text, method):
-            return search()
-        return await run_sync(search, limiter=self._threads)
-
-    def _is_quick(self, text: str, method: str) -> bool:
-        if method not in _QUICK or len(text) > _SHORT or len(self._tools) > _FEW:
-            return False
-        return self._registry.is_search_warm(method)
 
 
 class _Seen(NamedTuple):

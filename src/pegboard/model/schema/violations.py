@@ -9,26 +9,45 @@ import msgspec
 from pegboard.errors import Violation
 from pegboard.model.tool_names import nearest_names
 
-__all__ = ["argument_path", "describe_violation"]
+__all__ = ["argument_path", "describe_violation", "is_misfit"]
 
 Kind = jsonschema_rs.ValidationErrorKind
 _SHOWN = 60
 _LISTED = 20
 _LONGEST_PATH = 500
+_HINTED, _COMPARED = 3, 50
+"""For so many names a similar one is looked for, among so many."""
 
 
 def describe_violation(
-    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any], *, nested: bool = False
+    error: jsonschema_rs.ValidationError,
+    schema: Mapping[str, Any],
+    *,
+    nested: bool = False,
+    hinted: bool = True,
 ) -> Violation:
-    """Say where and how the arguments break the schema, without repeating large values."""
+    """Say where and how the arguments break the schema, without repeating large values.
+
+    Args:
+        error: the violation.
+        schema: the schema of all arguments.
+        nested: the violation is that of one alternative of several.
+        hinted: suggest a similar name for an unknown argument, which takes some time.
+    """
     # Alternatives inside alternatives are not spelled out: their number grows exponentially.
     if nested and isinstance(error.kind, Kind.AnyOf | Kind.OneOfNotValid):
         return Violation(argument_path(error.instance_path), "fits none of the alternatives")
-    return Violation(argument_path(error.instance_path), _message(error, schema))
+    return Violation(argument_path(error.instance_path), _message(error, schema, hinted=hinted))
+
+
+def is_misfit(error: jsonschema_rs.ValidationError) -> bool:
+    """Tell whether a value has the wrong type, or is none of the listed values."""
+    kinds = Kind.Type | Kind.Enum | Kind.Constant | Kind.AnyOf | Kind.OneOfNotValid
+    return isinstance(error.kind, kinds)
 
 
 def _message(  # noqa: PLR0911 - one for each kind
-    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any]
+    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any], *, hinted: bool
 ) -> str:
     match error.kind:
         case Kind.Required(property=missing):
@@ -44,11 +63,13 @@ def _message(  # noqa: PLR0911 - one for each kind
             Kind.AdditionalProperties(unexpected=unexpected)
             | Kind.UnevaluatedProperties(unexpected=unexpected)
         ):
-            return _unexpected(unexpected, _known(schema, error))
+            return _unexpected(unexpected, _known(schema, error), hinted=hinted)
         case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
-            return _alternatives(context, error, schema)
+            return _alternatives(context, error, schema, hinted=hinted)
         case Kind.OneOfMultipleValid():
             return "fits more than one of the alternatives, exactly one is allowed"
+        case Kind.Custom(message=words):
+            return f"{words}, got {_shown(error.instance)}"
         case _:
             return _generic(error)
 
@@ -80,9 +101,10 @@ def _generic(error: jsonschema_rs.ValidationError) -> str:
     return words.format(_cut(str(getattr(error.kind, "value", ""))), _shown(error.instance))
 
 
-def _unexpected(unexpected: Sequence[str], known: Sequence[str]) -> str:
+def _unexpected(unexpected: Sequence[str], known: Sequence[str], *, hinted: bool) -> str:
     named = ", ".join(f"`{_cut(name)}`" for name in unexpected[:_LISTED])
-    hints = [hint for name in unexpected[:_LISTED] for hint in nearest_names(name, known, limit=1)]
+    asked = [name for name in unexpected[:_HINTED] if hinted and len(name) <= _SHOWN]
+    hints = [hint for it in asked for hint in nearest_names(it, known[:_COMPARED], limit=1)]
     if hints:
         return f"unknown argument {named}; did you mean {_either([f'`{hint}`' for hint in hints])}?"
     if known:
@@ -113,22 +135,30 @@ def _alternatives(
     context: Sequence[Sequence[jsonschema_rs.ValidationError]],
     error: jsonschema_rs.ValidationError,
     schema: Mapping[str, Any],
+    *,
+    hinted: bool,
 ) -> str:
     depth = len(error.instance_path)
     types: list[str] = []
     for branch in context:
         for inner in branch:
             if len(inner.instance_path) > depth or not isinstance(inner.kind, Kind.Type):
-                return _mixed_alternatives(context, schema)
+                return _mixed_alternatives(context, schema, hinted=hinted)
             types += inner.kind.types
     return f"expected {_either(list(dict.fromkeys(types)))}, got {_shown(error.instance)}"
 
 
 def _mixed_alternatives(
-    context: Sequence[Sequence[jsonschema_rs.ValidationError]], schema: Mapping[str, Any]
+    context: Sequence[Sequence[jsonschema_rs.ValidationError]],
+    schema: Mapping[str, Any],
+    *,
+    hinted: bool,
 ) -> str:
     reasons = [
-        " and ".join(str(describe_violation(inner, schema, nested=True)) for inner in branch[:3])
+        " and ".join(
+            str(describe_violation(inner, schema, nested=True, hinted=hinted))
+            for inner in branch[:3]
+        )
         for branch in context[:5]
     ]
     return "fits none of the alternatives: " + " | ".join(f"({reason})" for reason in reasons)

@@ -12,13 +12,14 @@ from pegboard.registry.functions.parameters import Parameters, read_docstring
 from pegboard.registry.functions.types import output_schema
 from pegboard.registry.implementation import Implementation, is_async
 
-__all__ = ["FunctionTool", "tool"]
+__all__ = ["FunctionTool", "RegisterDecorator", "tool"]
 
 _OPTIONS = ("name", "description", "tags", "category", "annotations", "defer_loading")
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionTool(Generic[P, R]):
@@ -171,3 +172,57 @@ def tool(
     make: Callable[[Callable[..., Any]], FunctionTool[..., Any]]
     make = functools.partial(FunctionTool[..., Any].of, **overrides)
     return make if function is None else make(function)
+
+
+class RegisterDecorator:
+    """The decorator of a registry: it registers a function and returns the function itself."""
+
+    def __init__(self, register: Callable[[object], object]) -> None:
+        self._register = register
+
+    @overload
+    def __call__(self, function: F, /) -> F: ...
+
+    @overload
+    def __call__(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        tags: Iterable[str] | None = None,
+        category: str | None = None,
+        annotations: Annotations | None = None,
+        defer_loading: bool | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def __call__(
+        self, function: Callable[..., Any] | None = None, /, **overrides: Any
+    ) -> Callable[..., Any]:
+        """Register a function as the tool that `tool` makes of it, and return it unchanged.
+
+        Raises:
+            InvalidToolError: when the signature cannot be expressed as a JSON Schema.
+            ToolConflictError: when the name is taken.
+        """
+        make: Callable[[Callable[..., Any]], object]
+        if function is None:
+            make = tool(**overrides)
+        elif callable(function):
+            make = _tool_of
+        else:
+            raise TypeError(
+                f"`@registry.tool` takes a function, not {type(function).__name__!r}; "
+                "options go by name: `@registry.tool(name=...)`."
+            )
+
+        def register(it: Callable[..., Any]) -> Callable[..., Any]:
+            self._register(make(it))
+            return it
+
+        return register if function is None else register(function)
+
+
+def _tool_of(function: Callable[..., Any]) -> object:
+    # What `@tool` made keeps the options that it was given.
+    return function if type(function) is FunctionTool else tool(function)

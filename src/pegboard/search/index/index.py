@@ -16,10 +16,10 @@ from pegboard.search.index.snapshot import Snapshot
 from pegboard.search.index.tail import Tail
 from pegboard.search.index.view import SegmentView, TailView
 from pegboard.search.text.fields import ToolText, read_text
-from pegboard.search.text.postings import Floats, as_ints, weigh
+from pegboard.search.text.postings import Floats, Postings, as_ints, join_postings, weigh
 from pegboard.search.text.tool_runs import ToolRuns
 from pegboard.search.vectors.meaning import QueryMeaning
-from pegboard.search.vectors.space import Space, ToolVectors
+from pegboard.search.vectors.space import Space, ToolVectors, join_vectors
 
 __all__ = ["Meaning", "ToolIndex", "caught_up", "to_merge"]
 
@@ -71,6 +71,8 @@ logger: logging.Logger = logging.getLogger("pegboard.search")
 TAIL = 512
 # So many tools at once are a segment of their own.
 BATCH = 128
+# So many are read at once.
+SLICE = 16_384
 
 AView = TypeVar("AView", SegmentView, TailView)
 
@@ -157,8 +159,7 @@ class ToolIndex:
             segments += [] if segment is None else [SegmentView(segment, len(segment.tools))]
         if not tools:
             return segments, tail
-        texts = ToolRuns([read_text(tool) for tool in tools])
-        postings, meaning = weigh(texts), self._mean(texts)
+        postings, meaning = self._read(tools)
         if len(tools) >= BATCH:
             segment = build_segment(tools, postings, meaning)
             return [*segments, SegmentView(segment, len(tools))], tail
@@ -166,6 +167,24 @@ class ToolIndex:
             segments, tail = [*segments, *_sealed(tail)], _new_tail()
         tail.tail.append(tools, postings, meaning)
         return segments, tail.grown()
+
+    def _read(self, tools: Sequence[Tool]) -> tuple[Postings, ToolVectors | None]:
+        """Return the words and the meaning of tools.
+
+        They are read slice by slice: a step over all of many tools would keep the interpreter from
+        every other thread for too long. Words and meaning of a tool depend on this tool alone.
+        """
+        postings: list[Postings] = []
+        meanings: list[ToolVectors] = []
+        for first in range(0, len(tools), SLICE):
+            texts = ToolRuns([read_text(tool) for tool in tools[first : first + SLICE]])
+            postings.append(weigh(texts))
+            meaning = self._mean(texts)
+            if meaning is not None:
+                meanings.append(meaning)
+        if len(postings) == 1:
+            return postings[0], meanings[0] if meanings else None
+        return join_postings(postings), join_vectors(meanings)
 
     @property
     def _version(self) -> str:

@@ -24,6 +24,7 @@ from pegboard.search.vectors.space import ToolVectors, join_vectors
 __all__ = ["Labels", "Segment", "TermTable", "build_segment", "merge_segments"]
 
 _ROW_BITS = 32
+_NAMED_AT_ONCE = 8192
 
 
 class Labels:
@@ -110,7 +111,7 @@ def build_segment(
     tools = list(tools)
     return Segment(
         tools=tools,
-        rows_by_name=dict(zip(map(attrgetter("name"), tools), range(len(tools)), strict=True)),
+        rows_by_name=_rows_by_name(tools),
         postings=postings,
         table=table,
         bounds=bounds.data,
@@ -142,6 +143,15 @@ def _by_term(postings: Postings) -> TermTable:
     counts = np.bincount(terms, minlength=len(postings.vocabulary))
     bounds = np.concatenate(([0], np.cumsum(counts)))
     return TermTable(bounds, rows[order].astype(np.int32), postings.impacts[order])
+
+
+def _rows_by_name(tools: Sequence[Tool]) -> dict[str, int]:
+    # In parts: one step over many tools would keep the interpreter from the other threads.
+    rows: dict[str, int] = {}
+    for first in range(0, len(tools), _NAMED_AT_ONCE):
+        some = tools[first : first + _NAMED_AT_ONCE]
+        rows.update(zip(map(attrgetter("name"), some), range(first, len(tools)), strict=False))
+    return rows
 
 
 def _grouped(labels: Iterable[Iterable[str | None]]) -> dict[str | None, Ints]:

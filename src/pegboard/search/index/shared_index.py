@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pegboard.config.atomic_write import make_folder
+
 if TYPE_CHECKING:
     from pegboard.search.index.index import ToolIndex
 
@@ -74,7 +76,7 @@ class SharedIndex:
             return
         index, path, revision = job
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             if index.save(path):
                 self._saved = index, revision
         except OSError:

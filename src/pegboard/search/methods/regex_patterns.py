@@ -75,6 +75,12 @@ if hasattr(os, "register_at_fork"):
 _LONGEST = 1000
 # How many steps a compiled pattern may have: larger ones take long for a single text.
 _LARGEST = 5_000
+# While a pattern is compiled, all other threads wait. So one that may be large is first compiled
+# with this memory, which is enough for the largest that is allowed.
+_TRIAL_MEMORY = 1 << 18
+_MAY_BE_LARGE = re.compile(r"\{|\\[pP]")
+_MOST_CLASSES = 20
+"""The most classes of Unicode, such as ``\\p{L}``: to read one takes up to half a millisecond."""
 # Signs that appear only in patterns,
 _SIGNS = re.compile(
     r"(?<![\w:\\])\\[A-Za-z0-9.]|\\[dswDSW][*+{]|\.[*+]|\(\?|\[\^|\[[^\]\s]-|[)\]][*+{]|\{\d"
@@ -97,7 +103,8 @@ _ENDS = {"A": "^", "Z": "$", "z": "$"}
 _LOOK_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
 # To find the place of an error only the beginnings of a pattern are read, and never used.
 _READING_MEMORY = 1 << 14
-_MOST_PLACES = 50
+_MOST_PLACES = 10
+_REPEATS = "it repeats too much; `*` and `+` repeat at no cost"
 _LINEAR = "is not supported, because it cannot be searched for in linear time"
 
 
@@ -189,12 +196,18 @@ def compile_pattern(text: str, *, seconds: float | None = None) -> Pattern:
     if len(text) > _LONGEST:
         problem = f"it has {len(text)} characters, but at most {_LONGEST} are allowed"
         raise InvalidPatternError(text, problem)
+    if text.count("\\p") + text.count("\\P") > _MOST_CLASSES:
+        problem = f"it has more than {_MOST_CLASSES} classes such as `\\p{{L}}`"
+        raise InvalidPatternError(text, problem)
+    source = _source(text)
     try:
-        pattern = Pattern(_source(text), text=text, seconds=seconds)
+        if _MAY_BE_LARGE.search(source) is not None:
+            call_native(_compiler, _lined(source), _options(memory=_TRIAL_MEMORY))
+        pattern = Pattern(source, text=text, seconds=seconds)
     except _re2.error as error:
         raise _invalid(text, _complaint(error)) from None
     if seconds is not None and pattern.size > _LARGEST:
-        raise InvalidPatternError(text, "it repeats too much; `*` and `+` repeat at no cost")
+        raise InvalidPatternError(text, _REPEATS)
     return pattern
 
 
@@ -238,6 +251,8 @@ def _complaint(error: Exception) -> str:
 
 
 def _invalid(text: str, complaint: str) -> InvalidPatternError:
+    if complaint.startswith("pattern too large"):
+        return InvalidPatternError(text, _REPEATS)
     problem, _, part = complaint.partition(": ")
     position = _place(text, complaint, part) if part else None
     if part in _LOOK_AROUND:

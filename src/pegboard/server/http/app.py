@@ -10,15 +10,23 @@ from mcp_types import INVALID_REQUEST
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Receive, Scope, Send
 
+from pegboard.errors import RateLimitedError
 from pegboard.gateway.request import RpcError, Surface
 from pegboard.policies import may_operate
+from pegboard.policies.fair_share import FairShare
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.cors import admit_page
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.health import HEALTH_PATHS, Health
 from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.local_api import OWNER_PREFIX, LocalApi
-from pegboard.server.http.request import ClientGoneError, HttpRequest, Limits
+from pegboard.server.http.request import (
+    ClientGoneError,
+    HttpRequest,
+    Limits,
+    retry_after,
+    too_many_requests,
+)
 from pegboard.server.http.routes import route_of
 from pegboard.server.http.sessions import LegacyHttp
 from pegboard.server.http.sse import MESSAGES, SseHttp
@@ -26,7 +34,7 @@ from pegboard.server.http.stateless import StatelessHttp
 from pegboard.server.jsonrpc import internal_error
 from pegboard.server.message_limits import BodyTooLargeError
 from pegboard.server.metrics import CONTENT_TYPE
-from pegboard.server.request_pipeline import RequestPipeline
+from pegboard.server.request_pipeline import RATE_LIMITED, RequestPipeline
 
 __all__ = ["App"]
 
@@ -59,8 +67,21 @@ class App:
             disconnects=self._disconnects,
             limits=limits,
         )
-        self._handshake = LegacyHttp(pipeline, disconnects=self._disconnects, limits=limits)
-        self._sse = SseHttp(pipeline, disconnects=self._disconnects, limits=limits)
+        self._requests = FairShare(
+            "requests", limits.connections, setting="gateway.limits.connections"
+        )
+        self._sessions = FairShare("sessions", limits.sessions, setting="gateway.limits.sessions")
+        self._handshake = LegacyHttp(
+            pipeline, disconnects=self._disconnects, limits=limits, shares=self._sessions
+        )
+        self._sse = SseHttp(
+            pipeline,
+            disconnects=self._disconnects,
+            limits=limits,
+            sessions=self._sessions,
+            requests=self._requests,
+            make_room=self._handshake.make_room,
+        )
         self.health: Health = Health(pipeline)
         """Liveness and readiness; the shutdown sets ``is_stopping`` on it."""
         self._watch()
@@ -85,12 +106,28 @@ class App:
         try:
             serve = await self._route(request)
             if serve is not None:
-                await serve(request)
+                holder, shares = request.caller, self._requests
+                if not shares.admits(holder) and not request.is_local:
+                    await request.refuse_beyond(too_many_requests())
+                    return
+                request.on_large = self._pipeline.check_limits
+                shares.add(holder)
+                try:
+                    await serve(request)
+                finally:
+                    shares.remove(holder)
+                # Calls were counted by the pipeline, and other requests are free unless refused.
+                if request.is_refused:
+                    self._pipeline.count_refused(request.principal)
+        except RateLimitedError as error:
+            said = RpcError(RATE_LIMITED, str(error), {"retryAfter": error.retry_after})
+            await request.refuse(429, said, headers=[retry_after(error.retry_after)])
         except ClientGoneError:
             pass
         except BodyTooLargeError as error:
             # The connection stays open and the rest of the body is discarded: closing it now would
             # reset it, and the client would never read the error.
+            self._pipeline.count_refused(request.principal)
             said = RpcError(INVALID_REQUEST, str(error))
             await request.refuse(413, said, request_id=error.request_id)
         except Exception:
@@ -146,6 +183,7 @@ class App:
 
     def _watch(self) -> None:
         metrics = self._pipeline.metrics
+        metrics.watch_limits(lambda: [self._requests.use(), self._sessions.use()])
         metrics.watch(
             "requests_running",
             "Requests being answered.",

@@ -2,8 +2,8 @@
 
 import hmac
 import secrets
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import anyio.to_thread
 import msgspec
@@ -13,11 +13,14 @@ from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import InvalidQueryError, UnauthenticatedError
 from pegboard.gateway.catalog.tool_list import raw_definition
 from pegboard.hub import Hub
+from pegboard.observe.call_entry import CallFilter
+from pegboard.observe.call_files import CallFiles
+from pegboard.policies.fair_share import LimitUse
 from pegboard.search import SearchOptions
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.startup import Startup
 
-__all__ = ["OWNER_PREFIX", "LocalApi", "LocalSearch", "LocalToken"]
+__all__ = ["OWNER_PREFIX", "LocalApi", "LocalSearch", "LocalToken", "RefusedCall"]
 
 OWNER_PREFIX = "/owner/"
 _LONGEST = 64 * 1024
@@ -52,11 +55,38 @@ class LocalSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     options: dict[str, Any] = {}
 
 
+class RefusedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call that a command refused by itself, because the gateway has no such tool."""
+
+    tool: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+    code: Literal["not_found", "server_unavailable"]
+
+
 class LocalApi:
     """Serves ``/owner/`` to requests with the local token; for others the path does not exist."""
 
-    def __init__(self, hub: Hub, *, startup: Startup, local_token: LocalToken) -> None:
+    def __init__(  # noqa: PLR0913 - each is asked by another path
+        self,
+        hub: Hub,
+        *,
+        startup: Startup,
+        local_token: LocalToken,
+        limits: Callable[[], Sequence[LimitUse]] = lambda: (),
+        calls: CallFiles | None = None,
+        numbers: Callable[[], Mapping[str, Mapping[str, int]]] = dict,
+        on_refused: Callable[[str, str], object] = lambda _tool, _code: None,
+    ) -> None:
         self._hub = hub
+        self._calls = calls
+        self._numbers = numbers
+        self._on_refused = on_refused
+        self._posts = {
+            "calls": self._find_calls,
+            "calls/written": self._write_calls,
+            "calls/refused": self._note_refused,
+            "search": self._search,
+        }
+        self._limits = limits
         self._startup = startup
         self._local_token = local_token
 
@@ -69,10 +99,14 @@ class LocalApi:
         match request.method, path.removeprefix(OWNER_PREFIX):
             case "GET", "servers":
                 await request.respond_json(200, list(self._hub.servers.values()))
+            case "GET", "limits":
+                await request.respond_json(200, msgspec.json.encode(self._limits()))
             case "GET", "tools":
                 await request.respond_json(200, await anyio.to_thread.run_sync(self._tools))
-            case "POST", "search":
-                await self._search(request)
+            case "GET", "calls/numbers":
+                await request.respond_json(200, msgspec.json.encode(self._numbers()))
+            case "POST", what if what in self._posts:
+                await self._posts[what](request)
             case _:
                 return False
         return True
@@ -84,12 +118,38 @@ class LocalApi:
         ]
         return msgspec.json.encode(shown)
 
+    async def _write_calls(self, request: HttpRequest) -> None:
+        # So that another process can count those that are over.
+        if self._calls is not None:
+            await anyio.to_thread.run_sync(self._calls.flush)
+        await request.respond_json(200, {})
+
+    async def _find_calls(self, request: HttpRequest) -> None:
+        try:
+            wanted = msgspec.json.decode(await request.body(at_most=_LONGEST), type=CallFilter)
+            found = None
+            if self._calls is not None:
+                found = await anyio.to_thread.run_sync(self._calls.find, wanted)
+        except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            await request.respond_json(400, {"error": str(error)})
+            return
+        await request.respond_json(200, msgspec.json.encode({"calls": found}))
+
+    async def _note_refused(self, request: HttpRequest) -> None:
+        try:
+            body = await request.body(at_most=_LONGEST)
+            refused = msgspec.json.decode(body, type=RefusedCall)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            await request.respond_json(400, {"error": str(error)})
+            return
+        self._on_refused(refused.tool, refused.code)
+        await request.respond_json(200, {})
+
     async def _search(self, request: HttpRequest) -> None:
         try:
             wanted = msgspec.json.decode(await request.body(at_most=_LONGEST), type=LocalSearch)
             options: SearchOptions = msgspec.convert(wanted.options, SearchOptions)
-            found = partial(self._hub.registry.search, wanted.text, **options)
-            response = await anyio.to_thread.run_sync(found)
+            response = await self._hub.search(wanted.text, **options)
         except (InvalidQueryError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             await request.respond_json(400, {"error": str(error)})
             return

@@ -1,13 +1,17 @@
 """HttpRequest: one HTTP request with its headers, body limits and responses."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+from anyio.lowlevel import checkpoint
 from mcp_types import INVALID_REQUEST
 from starlette.types import Receive, Scope, Send
 
+from pegboard.errors import ConfigError, LimitReachedError
+from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.request import Face, RpcError
 from pegboard.model.principal import ANONYMOUS, LOCAL, Principal
 from pegboard.server.jsonrpc import encode, error_message
@@ -21,10 +25,12 @@ __all__ = [
     "Limits",
     "accepts",
     "is_json",
+    "retry_after",
+    "too_many_requests",
 ]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of HTTP requests and sessions: sizes in bytes, times in seconds."""
 
     body: int = 4 * 1024 * 1024
@@ -36,13 +42,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     unread_seconds: float = 30.0
     """How long a client may read nothing of what was sent to it."""
     connections: int = 4096
+    """The most connections, and requests under way; of these one key has at most half."""
     sessions: int = 10_000
-    """The most sessions of the handshake era."""
+    """The most sessions of the handshake era; the largest holder's oldest idle one ends first."""
     sessions_per_principal: int = 2000
+    """The most sessions of one key; without keys, of one address."""
+    unread_bytes: int = 16 * 1024 * 1024
+    """How many bytes may wait for a client that does not read its event stream."""
     session_idle_seconds: float = 1800.0
     """How long a session lasts without a request or an open stream."""
     keep_alive_seconds: float = 75.0
     """How long an idle connection is kept; longer than load balancers keep theirs."""
+
+    def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            if getattr(self, field) <= 0:
+                raise ConfigError(f"`limits.{field}` of the gateway must be positive.")
 
 
 Header = tuple[bytes, bytes]
@@ -56,18 +71,32 @@ EVENT_STREAM: list[Header] = [
 """The headers of an event stream."""
 
 
+_PIECE = 256 * 1024
+"""The bytes of a response that are sent at once."""
 _UNAUTHENTICATED = Principal(subject="")
 """The principal of a request before its authentication; it has no rights."""
+
+
+LARGE = 65_536
+"""Bytes of a body beyond which the limits of its sender are checked before it is read."""
 
 
 class ClientGoneError(Exception):
     """The client has disconnected before its response."""
 
 
+def retry_after(seconds: float) -> Header:
+    """Return the header that tells when to try again."""
+    return b"retry-after", b"%d" % max(1, math.ceil(seconds))
+
+
 class HttpRequest:
     """A request with its principal, and the face that its path shows."""
 
-    __slots__ = ("face", "headers", "is_answered", "principal", "receive", "scope", "send")
+    __slots__ = (
+        *("face", "headers", "is_answered", "is_refused", "on_large", "principal"),
+        *("receive", "scope", "send"),
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope: Scope = scope
@@ -82,6 +111,10 @@ class HttpRequest:
         self.face: Face = Face()
         self.is_answered: bool = False
         """Whether this object has begun to send a response."""
+        self.is_refused: bool = False
+        """Whether the response is an error that this object has sent."""
+        self.on_large: Callable[[Principal], None] | None = None
+        """Called before the rest of a large body is read; it may raise."""
 
     @property
     def method(self) -> str:
@@ -101,10 +134,14 @@ class HttpRequest:
         return self.principal.tenant, self.principal.subject
 
     @property
+    def is_local(self) -> bool:
+        """Whether the caller needed no credential; then all callers are one principal."""
+        return self.principal is LOCAL or self.principal is ANONYMOUS
+
+    @property
     def account(self) -> tuple[str, str, str]:
         """Who is counted for the session limits: the caller, or its address if it is local."""
-        is_local = self.principal is LOCAL or self.principal is ANONYMOUS
-        return *self.caller, self.source if is_local else ""
+        return *self.caller, self.source if self.is_local else ""
 
     @property
     def source(self) -> str:
@@ -118,12 +155,17 @@ class HttpRequest:
         Raises:
             BodyTooLargeError: when the body has more bytes than ``at_most``.
             ClientGoneError: when the client disconnects before it has sent all.
+            RateLimitedError: when the body is large, and its sender has to wait.
         """
         length = self.headers.get("content-length", "0")
         if not (length.isdecimal() and int(length[:20]) <= at_most):
             raise BodyTooLargeError("Request body too large")
         parts: list[bytes] = []
         size = 0
+        waits = self.on_large
+        if waits is not None and int(length) > LARGE:
+            waits(self.principal)
+            waits = None
         while True:
             message = await self.receive()
             if message["type"] != "http.request":
@@ -132,6 +174,9 @@ class HttpRequest:
             size += len(parts[-1])
             if size > at_most:
                 raise BodyTooLargeError("Request body too large")
+            if waits is not None and size > LARGE:
+                waits(self.principal)
+                waits = None
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -144,7 +189,19 @@ class HttpRequest:
         if kind:
             said.append((b"content-type", kind))
         await self.send({"type": "http.response.start", "status": status, "headers": said})
-        await self.send({"type": "http.response.body", "body": body})
+        await self.send_body(body, is_last=True)
+
+    async def send_body(self, body: bytes, *, is_last: bool) -> None:
+        """Send a part of the body; a large one in pieces, so that other requests run in between."""
+        start = 0
+        while len(body) - start > _PIECE:
+            piece = body[start : start + _PIECE]
+            await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+            # The socket takes much at once from a client that reads fast.
+            await checkpoint()
+            start += _PIECE
+        rest = body[start:] if start else body
+        await self.send({"type": "http.response.body", "body": rest, "more_body": not is_last})
 
     async def respond_json(
         self, status: int, value: Any, *, headers: Iterable[Header] = ()
@@ -162,7 +219,16 @@ class HttpRequest:
         headers: Iterable[Header] = (),
     ) -> None:
         """Send a JSON-RPC error."""
+        self.is_refused = True
         await self.respond_json(status, error_message(request_id, error), headers=headers)
+
+    async def refuse_beyond(
+        self, error: LimitReachedError, *, request_id: RequestId | None = None
+    ) -> None:
+        """Send the error of a request that is beyond a limit of its caller."""
+        said = rpc_error_of(error, self.principal)
+        headers = [retry_after(error.retry_after or 1)]
+        await self.refuse(429, said, request_id=request_id, headers=headers)
 
     async def refuse_repeated(self, name: str) -> bool:
         """Refuse a request that has a header more than once, and return true; else return false."""
@@ -173,6 +239,13 @@ class HttpRequest:
             400, RpcError(INVALID_REQUEST, f"Invalid {name} header: it is sent once.")
         )
         return True
+
+
+def too_many_requests() -> LimitReachedError:
+    """Return the error of a caller whose requests take its share of the gateway."""
+    setting = "gateway.limits.connections"
+    words = f"Too many of your requests are under way (`{setting}`). Wait for some of them to end."
+    return LimitReachedError(words, setting=setting, retry_after=1.0)
 
 
 LONGEST_CACHED = 300

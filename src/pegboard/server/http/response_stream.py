@@ -1,5 +1,6 @@
 """Response streams: the response to one request, or an event stream that a client keeps open."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Never
 
@@ -7,10 +8,12 @@ import anyio
 from mcp_types import INVALID_REQUEST
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.http.request import EVENT_STREAM, Header, HttpRequest
+from pegboard.server.http.request import EVENT_STREAM, Header, HttpRequest, Limits
 from pegboard.server.jsonrpc import PING, as_event, notification_message
 
 __all__ = ["PushStream", "ResponseStream", "SessionResponseStream"]
+
+logger: logging.Logger = logging.getLogger("pegboard.server")
 
 SLOWEST_READER = 60.0
 """Seconds after which a client that does not read an event is given up."""
@@ -22,11 +25,30 @@ class ResponseStream:
     It is the `Channel` of its request: notifications go on the same stream as the response.
     """
 
-    __slots__ = ("_headers", "_is_over", "_is_stream", "_lock", "_request", "is_abandoned", "scope")
+    __slots__ = (
+        "_headers",
+        "_is_over",
+        "_is_stream",
+        "_lock",
+        "_most_unread",
+        "_request",
+        "_unread",
+        "is_abandoned",
+        "scope",
+    )
 
-    def __init__(self, request: HttpRequest, *, headers: Iterable[Header] = ()) -> None:
+    def __init__(
+        self,
+        request: HttpRequest,
+        *,
+        headers: Iterable[Header] = (),
+        most_unread: int = Limits().unread_bytes,
+    ) -> None:
         self._request = request
         self._headers = tuple(headers)
+        self._most_unread = most_unread
+        self._unread = 0
+        """Bytes of the events that wait for the client."""
         self._is_stream = False
         self._is_over = False
         self._lock = anyio.Lock(fast_acquire=True)
@@ -56,6 +78,11 @@ class ResponseStream:
     async def send(self, message: bytes) -> None:
         """Send a message ahead of the response, unless the client is gone."""
         await self._send_part(as_event(message))
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client can be asked: not in this era."""
+        return False
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Never:
         """Refuse: in this era a server asks by its result, ``input_required``.
@@ -90,6 +117,26 @@ class ResponseStream:
                 await self._request.refuse(401, RpcError(INVALID_REQUEST, words))
 
     async def _send_part(self, event: bytes) -> None:
+        # One event may be larger: a client that reads gets any result.
+        if self._unread > self._most_unread and not self._is_over:
+            self._give_up()
+        if self._is_over:
+            return
+        self._unread += len(event)
+        try:
+            await self._write(event)
+        finally:
+            self._unread -= len(event)
+
+    def _give_up(self) -> None:
+        """Close the stream: more and more would wait for its client."""
+        tenant, subject = self._request.caller
+        reason = f"its client reads too slowly (`limits.unread_bytes` is {self._most_unread})"
+        context = {"tenant": tenant, "subject": subject, "reason": reason}
+        logger.warning("stream_closed: %r of %r: %s", subject, tenant, reason, extra=context)
+        self.abandon()
+
+    async def _write(self, event: bytes) -> None:
         async with self._lock:
             if self._is_over:
                 return
@@ -109,9 +156,7 @@ class ResponseStream:
             self._is_stream = self._request.is_answered = True
 
     async def _send(self, event: bytes, *, is_last: bool) -> None:
-        await self._request.send(
-            {"type": "http.response.body", "body": event, "more_body": not is_last}
-        )
+        await self._request.send_body(event, is_last=is_last)
 
 
 class SessionResponseStream(ResponseStream):
@@ -126,16 +171,15 @@ class SessionResponseStream(ResponseStream):
         """Note that the client closed its connection; in this era that cancels nothing."""
         self._is_over = self.is_abandoned = True
 
-    async def end(self, message: bytes) -> None:
-        """Send the response."""
+    async def end(self, message: bytes, *, headers: Iterable[Header]) -> None:
+        """Send the response; the headers count only if nothing was sent before."""
         event = as_event(message)
         async with self._lock:
             self._is_over = True
             if self._is_stream:
                 await self._send(event, is_last=True)
             else:
-                headers = [*EVENT_STREAM, *self._headers]
-                await self._request.respond(200, event, headers=headers)
+                await self._request.respond(200, event, headers=[*EVENT_STREAM, *headers])
 
 
 class PushStream(ResponseStream):

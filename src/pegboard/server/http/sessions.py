@@ -1,16 +1,17 @@
 """Streamable HTTP of the handshake era: sessions, their requests and their event streams."""
 
-import math
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
 from uuid import uuid4
 
 import anyio
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
+from mcp_types import INVALID_REQUEST
 
+from pegboard.errors import LimitReachedError
 from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.request import Face, RpcError
+from pegboard.policies.fair_share import FairShare, Holder
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json
 from pegboard.server.http.response_stream import PushStream, SessionResponseStream
@@ -27,7 +28,8 @@ SESSION_ID = "mcp-session-id"
 _CANCELLED = RpcError(-32800, "Request cancelled")
 """The response to a request that the client has cancelled: its event stream ends with one."""
 
-Account = tuple[str, str, str]
+_SOON = 30.0
+"""Seconds after which a client may try again to open a session."""
 
 
 class _Session:
@@ -36,8 +38,7 @@ class _Session:
     def __init__(self, pipeline: RequestPipeline, request: HttpRequest) -> None:
         self.name: str = uuid4().hex
         self.owner: tuple[tuple[str, str], Face] = request.caller, request.face
-        self.account: Account = request.account
-        self.headers: list[Header] = [(SESSION_ID.encode(), self.name.encode())]
+        self.account: Holder = request.account
         self.legacy_session: LegacySession = LegacySession(
             pipeline,
             session=self.name,
@@ -48,6 +49,11 @@ class _Session:
         self.stream: PushStream | None = None
         self.requests: int = 0
         """How many HTTP requests use it now."""
+
+    @property
+    def headers(self) -> list[Header]:
+        """The header with its id; none before the handshake, which may be refused."""
+        return [(SESSION_ID.encode(), self.name.encode())] if self.legacy_session.is_open else []
 
     @property
     def is_over(self) -> bool:
@@ -70,13 +76,20 @@ class LegacyHttp:
     """
 
     def __init__(
-        self, pipeline: RequestPipeline, *, disconnects: DisconnectWatcher, limits: Limits
+        self,
+        pipeline: RequestPipeline,
+        *,
+        disconnects: DisconnectWatcher,
+        limits: Limits,
+        shares: FairShare,
     ) -> None:
         self._pipeline = pipeline
         self._disconnects = disconnects
         self._limits = limits
+        self._shares = shares
         self._sessions: dict[str, _Session] = {}
-        self._accounts: dict[Account, set[str]] = {}
+        self._idle_of: dict[Holder | None, dict[str, None]] = {}
+        """The idle sessions of each account, the longest idle first."""
         self._idle: dict[str, float] = {}
         """When each session ends that no request uses; the first to end is the first here."""
 
@@ -149,13 +162,12 @@ class LegacyHttp:
             status = 404 if self._pipeline.gateway.is_ready else 503
             await request.refuse(status, error, request_id=message["id"])
             return
-        if not self._has_room(request.account):
-            said = RpcError(INTERNAL_ERROR, "Too many open sessions")
-            headers = [(b"retry-after", b"30")]
-            await request.refuse(503, said, request_id=message["id"], headers=headers)
+        beyond = self.make_room(request)
+        if beyond is not None:
+            await request.refuse_beyond(beyond, request_id=message["id"])
             return
         self._sessions[session.name] = session
-        self._accounts.setdefault(session.account, set()).add(session.name)
+        self._shares.add(session.account)
         try:
             with self._used(session):
                 await self._serve_message(request, message, session)
@@ -201,7 +213,8 @@ class LegacyHttp:
                 await stream.break_off()
             else:
                 unfinished = _CANCELLED if running.is_cancelled else CutOffError()
-                await stream.end(response or error_message(running.id, unfinished))
+                response = response or error_message(running.id, unfinished)
+                await stream.end(response, headers=session.headers)
         finally:
             peer.end(running)
             self._disconnects.end(stream)
@@ -220,7 +233,9 @@ class LegacyHttp:
             words = "Conflict: Only one SSE stream is allowed per session"
             await request.refuse(409, RpcError(INVALID_REQUEST, words), headers=session.headers)
             return
-        stream = session.stream = PushStream(request, headers=session.headers)
+        stream = session.stream = PushStream(
+            request, headers=session.headers, most_unread=self._limits.unread_bytes
+        )
         self._disconnects.begin(stream, request, is_long=True)
         try:
             await stream.hold()
@@ -233,13 +248,22 @@ class LegacyHttp:
     def _used(self, session: _Session) -> Generator[None]:
         """Keep a session from being idle."""
         session.requests += 1
-        self._idle.pop(session.name, None)
+        self._wake(session)
         try:
             yield
         finally:
             session.requests -= 1
             if not session.requests and session.name in self._sessions:
                 self._idle[session.name] = anyio.current_time() + self._limits.session_idle_seconds
+                self._idle_of.setdefault(session.account, {})[session.name] = None
+
+    def _wake(self, session: _Session) -> None:
+        if self._idle.pop(session.name, None) is None:
+            return
+        idle = self._idle_of[session.account]
+        del idle[session.name]
+        if not idle:
+            del self._idle_of[session.account]
 
     async def _end_idle(self) -> None:
         while True:
@@ -253,20 +277,25 @@ class LegacyHttp:
     def _end(self, session: _Session, *, by_client: bool = False) -> None:
         if self._sessions.pop(session.name, None) is None:
             return
-        self._idle.pop(session.name, None)
-        own = self._accounts[session.account]
-        own.remove(session.name)
-        if not own:
-            del self._accounts[session.account]
+        self._wake(session)
+        self._shares.remove(session.account)
         session.end(by_client=by_client)
 
-    def _has_room(self, account: Account) -> bool:
-        """Tell whether one more session fits; the caller's oldest idle session gives way."""
-        limits, own = self._limits, self._accounts.get(account, set())
-        if len(self._sessions) < limits.sessions and len(own) < limits.sessions_per_principal:
-            return True
-        oldest = min(own, key=lambda name: self._idle.get(name, math.inf), default="")
-        if oldest not in self._idle:
-            return False
-        self._end(self._sessions[oldest])
-        return True
+    def make_room(self, request: HttpRequest) -> LimitReachedError | None:
+        """Make room for one more session of a caller; return why there is none.
+
+        An idle session gives way: of the caller that has too many, or of the one with the most.
+        """
+        shares, account = self._shares, request.account
+        if shares.held(account) >= self._limits.sessions_per_principal:
+            holders, setting = [account], "gateway.limits.sessions_per_principal"
+        elif shares.fits():
+            return None
+        else:
+            # If all sessions of the largest holder are in use, one of the caller itself gives way.
+            holders, setting = [shares.largest(account), account], "gateway.limits.sessions"
+        for idle in [self._idle_of[it] for it in holders if it in self._idle_of]:
+            self._end(self._sessions[next(iter(idle))])
+            return None
+        words = f"Too many sessions are open (`{setting}`). End some of them, or try again later."
+        return LimitReachedError(words, setting=setting, retry_after=_SOON)

@@ -1,6 +1,6 @@
 """The HTTP+SSE transport of 2024-11-05: an event stream to the client, POSTs from it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -9,11 +9,13 @@ from uuid import uuid4
 
 import anyio
 import anyio.abc
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
+from mcp_types import INVALID_REQUEST
 
+from pegboard.errors import LimitReachedError
 from pegboard.gateway.request import RpcError
+from pegboard.policies.fair_share import FairShare
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
-from pegboard.server.http.request import HttpRequest, Limits
+from pegboard.server.http.request import HttpRequest, Limits, too_many_requests
 from pegboard.server.http.response_stream import PushStream
 from pegboard.server.jsonrpc import check_message
 from pegboard.server.legacy_session import LegacySession
@@ -31,7 +33,6 @@ LAST_WORDS = 1.0
 
 class _SseSession(NamedTuple):
     caller: tuple[str, str]
-    account: tuple[str, str, str]
     legacy_session: LegacySession
     stream: PushStream
     tasks: anyio.abc.TaskGroup
@@ -42,11 +43,21 @@ class SseHttp:
     """Holds one session for each open stream; the session ends with its stream."""
 
     def __init__(
-        self, pipeline: RequestPipeline, *, disconnects: DisconnectWatcher, limits: Limits
+        self,
+        pipeline: RequestPipeline,
+        *,
+        disconnects: DisconnectWatcher,
+        limits: Limits,
+        sessions: FairShare,
+        requests: FairShare,
+        make_room: Callable[[HttpRequest], LimitReachedError | None],
     ) -> None:
         self._pipeline = pipeline
         self._disconnects = disconnects
         self._limits = limits
+        self._session_shares = sessions
+        self._request_shares = requests
+        self._make_room = make_room
         self._sessions: dict[str, _SseSession] = {}
 
     @asynccontextmanager
@@ -79,7 +90,7 @@ class SseHttp:
             await request.respond(405, headers=[(b"allow", b"GET")])
             return
         name = uuid4().hex
-        stream = PushStream(request)
+        stream = PushStream(request, most_unread=self._limits.unread_bytes)
         legacy_session = LegacySession(
             self._pipeline,
             session=f"sse-{name}",
@@ -92,19 +103,20 @@ class SseHttp:
         except RpcError as error:
             await request.refuse(404 if self._pipeline.gateway.is_ready else 503, error)
             return
-        if not self._has_room(request.account):
-            await request.refuse(503, RpcError(INTERNAL_ERROR, "Too many open sessions"))
+        beyond = self._make_room(request)
+        if beyond is not None:
+            await request.refuse_beyond(beyond)
             return
         self._disconnects.begin(stream, request, is_long=True)
         try:
             async with anyio.create_task_group() as tasks:
-                self._sessions[name] = _SseSession(
-                    request.caller, request.account, legacy_session, stream, tasks
-                )
+                self._sessions[name] = _SseSession(request.caller, legacy_session, stream, tasks)
+                self._session_shares.add(request.account)
                 try:
                     await stream.hold(_endpoint(request, name))
                 finally:
                     del self._sessions[name]
+                    self._session_shares.remove(request.account)
                     legacy_session.end()
                     tasks.cancel_scope.cancel()
             await stream.break_off()
@@ -135,26 +147,35 @@ class SseHttp:
         if asked[0] not in self._sessions:  # it ended while the body was read
             await request.refuse(404, RpcError(INVALID_REQUEST, "Session not found"))
             return
-        _accept(session, message, request)
+        await self._accept(session, message, request)
+
+    async def _accept(
+        self, session: _SseSession, message: dict[str, Any], request: HttpRequest
+    ) -> None:
+        legacy_session, peer = session.legacy_session, session.legacy_session.peer
+        sender = {"principal": request.principal, "headers": request.headers}
+        if "method" not in message or "id" not in message:
+            peer.note(message)
+            if "method" in message:
+                session.tasks.start_soon(partial(legacy_session.hear, message, **sender))
+        elif not request.is_local and not self._request_shares.admits(request.caller):
+            await request.refuse_beyond(too_many_requests(), request_id=message["id"])
+            return
+        else:
+            respond = partial(legacy_session.respond, message, session.stream, **sender)
+            serve = partial(peer.serve, peer.begin(message), respond, session.stream)
+            session.tasks.start_soon(self._counted, request.caller, serve)
         await request.respond(202, b"Accepted", kind=b"text/plain; charset=utf-8")
 
-    def _has_room(self, account: tuple[str, str, str]) -> bool:
-        limits, sessions = self._limits, self._sessions.values()
-        if len(sessions) >= limits.sessions:
-            return False
-        return sum(it.account == account for it in sessions) < limits.sessions_per_principal
-
-
-def _accept(session: _SseSession, message: dict[str, Any], request: HttpRequest) -> None:
-    legacy_session, peer = session.legacy_session, session.legacy_session.peer
-    sender = {"principal": request.principal, "headers": request.headers}
-    if "method" not in message or "id" not in message:
-        peer.note(message)
-        if "method" in message:
-            session.tasks.start_soon(partial(legacy_session.hear, message, **sender))
-        return
-    respond = partial(legacy_session.respond, message, session.stream, **sender)
-    session.tasks.start_soon(peer.serve, peer.begin(message), respond, session.stream)
+    async def _counted(
+        self, caller: tuple[str, str], serve: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Serve a request that outlives its HTTP request, and count it as under way."""
+        self._request_shares.add(caller)
+        try:
+            await serve()
+        finally:
+            self._request_shares.remove(caller)
 
 
 def _endpoint(request: HttpRequest, name: str) -> bytes:

@@ -1,6 +1,5 @@
 """Streamable HTTP of the modern era: one POST, one request, one response, no session."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ from pegboard.gateway.scopes import MissingScopeError
 from pegboard.model import Tool
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
-from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json
+from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json, retry_after
 from pegboard.server.http.response_stream import ResponseStream
 from pegboard.server.jsonrpc import error_message, is_request, not_a_request, result_message
 from pegboard.server.message_limits import RequestId, read_json
@@ -196,7 +195,7 @@ class StatelessHttp:
             return self._authenticator.wants_scope(error.scope)
         match error.data:
             case {"retryAfter": float() as seconds} if error.code == RATE_LIMITED:
-                return ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
+                return (retry_after(seconds),)
             case _:
                 return ()
 

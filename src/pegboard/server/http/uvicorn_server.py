@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import msgspec
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pegboard.errors import ConfigError
 from pegboard.server.http.request import Limits
 
-__all__ = ["HttpServer", "JoinedWrites", "listen_on"]
+__all__ = ["HttpServer", "JoinedWrites", "listen_on", "within_descriptors"]
 
 _HEAD = b"HTTP/1."
 _LENGTH = b"\r\ncontent-length: "
@@ -147,6 +148,12 @@ def listen_on(host: str, port: int) -> socket.socket:
         listener.close()
         raise _cannot_listen(host, port, error) from error
     return listener
+
+
+def within_descriptors(limits: Limits) -> Limits:
+    """Return limits with as many connections as the file descriptors of this process allow."""
+    served = _ConnectionLimits(limits, _descriptors()).served
+    return msgspec.structs.replace(limits, connections=served)
 
 
 def _descriptors() -> int:

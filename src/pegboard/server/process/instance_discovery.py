@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 import platformdirs
 
+from pegboard.config.atomic_write import make_folder
 from pegboard.storage.open_store import path_of, scheme_of, without_password
 
 __all__ = [
@@ -76,7 +77,7 @@ def publish(instance: RunningInstance) -> Path:
         OSError: when the file cannot be written.
     """
     folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     # Made with the mode 0600.
     handle, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
     path = folder / f"{instance.pid}.json"

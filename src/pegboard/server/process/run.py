@@ -18,12 +18,15 @@ from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face
 from pegboard.hub import Hub
+from pegboard.model.garbage_collection import freeze_batches
+from pegboard.model.principal import LOCAL
+from pegboard.observe.call_reporter import caller_of
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.local_api import LocalApi, LocalToken
 from pegboard.server.http.request import HttpRequest
-from pegboard.server.http.uvicorn_server import HttpServer, listen_on
+from pegboard.server.http.uvicorn_server import HttpServer, listen_on, within_descriptors
 from pegboard.server.process.assembly import ServeOptions, Serving, open_serving
 from pegboard.server.process.config_reload import ConfigReload
 from pegboard.server.process.drain import drain
@@ -73,24 +76,36 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
             )
 
         local_token = LocalToken()
+        owner = caller_of(LOCAL.tenant, LOCAL.subject, "pegboard")
         http_authenticator = HttpAuthenticator(
             authenticator, settings=settings, on_refusal=on_refusal, local_token=local_token
         )
+        limits = within_descriptors(serving.limits)
         app = App(
             serving.pipeline,
             authenticator=http_authenticator,
             hosts=_hosts(options, settings),
-            limits=options.limits,
+            limits=limits,
             surface=options.surface,
-            local_api=LocalApi(serving.hub, startup=serving.startup, local_token=local_token),
+            local_api=LocalApi(
+                serving.hub,
+                startup=serving.startup,
+                local_token=local_token,
+                limits=metrics.limits,
+                calls=serving.calls,
+                numbers=metrics.calls,
+                on_refused=lambda tool, code: serving.reporter.refused(tool, owner, code),
+            ),
         )
-        server = HttpServer(app, limits=options.limits)
+        server = HttpServer(app, limits=limits)
         address = f"http://{_in_url(options.host)}:{port}"
         up = partial(on_up, serving, address)
         announcing = partial(announce, local_token, options, serving.hub, port=port)
         async with app.open(), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_and_follow, serving, shutdown, options, up, announcing)
             tasks.start_soon(server.close_slow_connections)
+            if serving.shared_limits is not None:
+                tasks.start_soon(serving.shared_limits.run)
             tasks.start_soon(_shut_down_http, shutdown, serving, app, server, options)
             await server.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
@@ -109,6 +124,8 @@ async def run_stdio(options: ServeOptions, descriptors: tuple[int, int], on_up: 
     wire = StdioWire(*descriptors)
     async with open_serving(options) as serving, anyio.create_task_group() as tasks:
         tasks.start_soon(_start_and_follow, serving, shutdown, options, partial(on_up, serving, ""))
+        if serving.shared_limits is not None:
+            tasks.start_soon(serving.shared_limits.run)
         tasks.start_soon(_shut_down_stdio, shutdown, serving, options, drained := anyio.Event())
         await serve_stdio(
             serving.pipeline, wire, face=Face(surface=options.surface), drained=drained
@@ -174,6 +191,7 @@ async def _start_and_follow(
         if serving.startup.error is not None:
             shutdown.request()
             return
+        freeze_batches()
         if announcing is not None:
             announced = anyio.Event()
             tasks.start_soon(partial(announcing, shutdown=shutdown, announced=announced))
@@ -197,12 +215,7 @@ async def _shut_down_http(
     """Wait for the shutdown, drain, then end the open streams and the HTTP server."""
     await shutdown.requested.wait()
     app.health.is_stopping = True
-    await drain(
-        shutdown,
-        serving.gateway,
-        seconds=options.drain_seconds,
-        notice_seconds=options.notice_seconds,
-    )
+    await _drain(shutdown, serving, options, notice_seconds=options.notice_seconds)
     await app.end_streams()
     server.end(at_once=shutdown.forced.is_set())
     await shutdown.forced.wait()
@@ -213,8 +226,21 @@ async def _shut_down_stdio(
     shutdown: Shutdown, serving: Serving, options: ServeOptions, drained: anyio.Event
 ) -> None:
     await shutdown.requested.wait()
-    await drain(shutdown, serving.gateway, seconds=options.drain_seconds)
+    await _drain(shutdown, serving, options)
     drained.set()
+
+
+async def _drain(
+    shutdown: Shutdown, serving: Serving, options: ServeOptions, *, notice_seconds: float = 0.0
+) -> None:
+    serving.log.note("", "draining", f"{serving.gateway.busy} requests are running")
+    await drain(
+        shutdown,
+        serving.gateway,
+        seconds=options.drain_seconds,
+        notice_seconds=notice_seconds,
+    )
+    serving.log.note("", "drained", f"{serving.gateway.busy} requests are left")
 
 
 async def _auth_settings(options: ServeOptions) -> AuthSettings:

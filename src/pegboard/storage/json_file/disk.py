@@ -34,6 +34,7 @@ _UNKNOWN: Signature = (0, 0, -1)
 """Of a journal that this process wrote to last: to ask for its time makes the next sync dearer."""
 ROOM = 1 << 16
 """Zeros behind the last line: to fill blocks is less work for a disk than to let a file grow."""
+_NO_HEADER = "The journal does not begin as it should."
 # The start of a header, its generation included: enough to know one journal from another.
 _MARK = 57
 # What was written, and the size of the file if that is new; not every system has it.
@@ -256,7 +257,9 @@ class JsonDisk:
         try:
             header, end = lines.read_header(data)
         except msgspec.MsgspecError:
-            raise damaged(path, "The journal does not begin as it should.", "", 0) from None
+            raise damaged(path, _NO_HEADER, "", 0) from None
+        if header is None and not lines.is_torn_header(data):
+            raise damaged(path, _NO_HEADER, "", 0)
         if header is not None:
             known = lines.JOURNAL_VERSION
             if header.version > known:

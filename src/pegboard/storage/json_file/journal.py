@@ -26,6 +26,7 @@ __all__ = [
     "Saved",
     "encode_frame",
     "encode_header",
+    "is_torn_header",
     "read_frames",
     "read_header",
     "read_journal",
@@ -92,7 +93,9 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
 _encoder = msgspec.json.Encoder()
 _decode_changes = msgspec.json.Decoder(list[Change]).decode
 _decode_header = msgspec.json.Decoder(Header).decode
+_START = b'{"sum":"'
 _BODY = len('{"sum":"01234567","do":')
+_LONGEST_HEADER = 2_000
 
 
 def encode_header(files: Signatures, tenant: str | None, version: int = JOURNAL_VERSION) -> bytes:
@@ -110,6 +113,16 @@ def read_header(content: bytes) -> tuple[Header | None, int]:
     end = content.find(b"\n") + 1
     body = _body(content[:end])
     return (None, 0) if body is None else (_decode_header(body), end)
+
+
+def is_torn_header(content: bytes) -> bool:
+    """Tell whether a journal without a whole header is one whose writer died in its first line.
+
+    Such a writer leaves the beginning of a line. Anything else was a journal once, and its changes
+    were perhaps acknowledged.
+    """
+    is_start = content.startswith(_START) or _START.startswith(content)
+    return is_start and b"\n" not in content and len(content) <= _LONGEST_HEADER
 
 
 def read_frames(content: bytes, start: int) -> Iterator[tuple[list[Change] | None, int]]:

@@ -249,7 +249,7 @@ class _Recovery:
                 if header.files[0] is not None and not tools.exists():
                     self.damaged[path] = None
                     self.lost.append(f"{tools}: It is gone; only what came after it is kept.")
-            elif number < len(lines):
+            elif number < len(lines) or (number == 1 and not journal.is_torn_header(line)):
                 # The last one was perhaps never finished, and so never acknowledged.
                 self.damaged[path] = None
                 self.lost.append(f"{path}:{number}: This line is not what was written.")

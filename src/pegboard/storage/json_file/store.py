@@ -9,6 +9,7 @@ import msgspec
 
 from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
+from pegboard.storage.buckets import BUCKETS, fill
 from pegboard.storage.encoding import check_key, encode_named_value, read_row, row_of
 from pegboard.storage.json_file.content import JsonContent, revision_of
 from pegboard.storage.json_file.format import unknown_fields
@@ -164,6 +165,10 @@ class JsonStore:
     def elected(self, job: str) -> AbstractContextManager[bool]:
         """Return a context that is True for one process at a time: the one to do the job."""
         return lease(self.namespace(LEASES), check_key("job", job))
+
+    def fill_buckets(self, amounts: Mapping[str, float], *, most: float) -> dict[str, float]:
+        """Add to leaky buckets, and return the level of each."""
+        return fill(self.namespace(BUCKETS), amounts, most=most)
 
     def check(self) -> None:
         """Read everything there is."""

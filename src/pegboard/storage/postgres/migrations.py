@@ -54,7 +54,16 @@ CREATE INDEX entries_by_revision ON pegboard.entries (tenant, revision);
 CREATE INDEX entries_by_namespace ON pegboard.entries (tenant, namespace);
 """
 
-MIGRATIONS: tuple[Migration, ...] = ((1, (_TABLES,)),)
+_BUCKETS = """
+CREATE TABLE pegboard.buckets (
+    tenant text COLLATE "C" NOT NULL,
+    id bytea NOT NULL,
+    empty_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, id)
+)
+"""
+
+MIGRATIONS: tuple[Migration, ...] = ((1, (_TABLES,)), (2, (_BUCKETS,)))
 
 # Any number that no other program uses in the database.
 _LOCK = 0x7065_6762_6F61_7264

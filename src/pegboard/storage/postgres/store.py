@@ -9,6 +9,7 @@ import psycopg
 
 from pegboard.model import Tool, Usage
 from pegboard.storage.encoding import check_key, check_tenant
+from pegboard.storage.postgres.buckets import fill
 from pegboard.storage.postgres.connection_pool import ConnectionPool, parse_url
 from pegboard.storage.postgres.errors import translated
 from pegboard.storage.postgres.key_values import PostgresKeyValues
@@ -153,6 +154,10 @@ class PostgresStore:
         """
         self._transactions.check_open()
         return election(self._connections, self._transactions, check_key("job", job))
+
+    def fill_buckets(self, amounts: Mapping[str, float], *, most: float) -> dict[str, float]:
+        """Add to leaky buckets, and return the level of each."""
+        return fill(self._transactions, amounts, most=most)
 
     def check(self) -> None:
         """Read all data of the tenant.

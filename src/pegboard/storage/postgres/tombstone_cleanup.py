@@ -47,6 +47,9 @@ WITH commits AS (
         WHERE tenant = %(tenant)s AND deleted_at < now() - interval '7 days'
         LIMIT %(batch)s
     )) RETURNING revision
+), buckets AS (
+    DELETE FROM pegboard.buckets
+    WHERE tenant = %(tenant)s AND empty_at < now() - interval '1 day'
 )
 UPDATE pegboard.tenants SET cleaned_at = now(), horizon = greatest(
     horizon, (SELECT max(revision) FROM tools), (SELECT max(revision) FROM entries)

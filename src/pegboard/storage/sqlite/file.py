@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import struct
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,6 +18,9 @@ SIDE_FILES = ("-wal", "-shm", "-journal")
 RECOVERING = ".recovering"
 """The suffix of the file that a recovery writes before it replaces the damaged one."""
 BUSY_SECONDS = 60.0
+_LOG_HEADER = 32
+_LOG_MAGIC = (0x377F0682, 0x377F0683)
+_LOG_READINGS = 5
 LOG_LIMIT = 4 * 1024 * 1024
 """The size in bytes at which the write-ahead log is checkpointed into the file."""
 
@@ -85,6 +89,24 @@ class SqliteFile:
     def log_size(self) -> int:
         """Return the size of the write-ahead log in bytes."""
         return _size(self._log)
+
+    def is_log_readable(self) -> bool:
+        """Tell whether the write-ahead log begins as it should.
+
+        SQLite takes a log with a damaged header for an empty one, and the writes in it for none.
+        """
+        for _ in range(_LOG_READINGS):
+            try:
+                with self._log.open("rb") as log:
+                    header = log.read(_LOG_HEADER)
+            except FileNotFoundError:
+                return True
+            # A log that is shorter holds no write yet.
+            if len(header) < _LOG_HEADER or _is_log_header(header):
+                return True
+            # Another process may be writing it at this moment.
+            time.sleep(0.01)
+        return False
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file; the caller holds the write lock.
@@ -178,6 +200,8 @@ class SqliteFile:
             if _size(self.beside("-journal")) > 0:
                 # After a crash during its creation, SQLite has to roll back first.
                 return None
+            if logged and not self.is_log_readable():
+                raise self.damaged("The header of its write-ahead log is not what SQLite wrote.")
             try:
                 return self._read_header(logged=logged)
             except (sqlite3.DatabaseError, StoreDamagedError):
@@ -238,6 +262,19 @@ def _identify(connection: sqlite3.Connection) -> tuple[int, int, int]:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     connection.execute("COMMIT")
     return application, version, tables
+
+
+def _is_log_header(header: bytes) -> bool:
+    magic = int.from_bytes(header[:4], "big")
+    if magic not in _LOG_MAGIC:
+        return False
+    order = ">" if magic & 1 else "<"
+    words = struct.unpack(f"{order}6I", header[:24])
+    one = two = 0
+    for first, second in zip(words[::2], words[1::2], strict=True):
+        one = (one + first + two) & 0xFFFFFFFF
+        two = (two + second + one) & 0xFFFFFFFF
+    return struct.unpack(">2I", header[24:]) == (one, two)
 
 
 def _make_private_folders(folder: Path) -> None:

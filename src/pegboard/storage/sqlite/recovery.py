@@ -18,6 +18,8 @@ from pegboard.storage.store import Recovered
 
 __all__ = ["recover"]
 
+_LOST_LOG = "{}: The header of the write-ahead log is damaged, so the latest writes are lost."
+
 
 def recover(path: Path) -> Recovered:
     """Move a damaged file aside, and put a new file with all readable rows in its place.
@@ -39,6 +41,7 @@ def recover(path: Path) -> Recovered:
         if sound is not None:
             return Recovered(kept=sound.names(), lost=(), saved_as=None)
         with _held(file) as content:
+            lost = () if file.is_log_readable() else (_LOST_LOG.format(file.beside("-wal")),)
             rows = _rows_of_damaged(file, content, file.beside("-wal"))
             _write(rows, file)
             saved_as = _new_place(file)
@@ -51,7 +54,7 @@ def recover(path: Path) -> Recovered:
         if isinstance(error, StorageError):
             raise
         raise _unavailable(file, str(error)) from error
-    return Recovered(kept=rows.names(), lost=rows.lost(), saved_as=saved_as)
+    return Recovered(kept=rows.names(), lost=(*lost, *rows.lost()), saved_as=saved_as)
 
 
 def _finish(file: SqliteFile) -> Recovered:

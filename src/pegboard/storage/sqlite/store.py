@@ -11,6 +11,7 @@ from typing import Self
 from pegboard.errors import StoreDamagedError
 from pegboard.model import Tool, Usage
 from pegboard.model.tool_names import check_name
+from pegboard.storage.buckets import BUCKETS, fill
 from pegboard.storage.encoding import (
     check_key,
     check_schemas,
@@ -200,6 +201,10 @@ class SqliteStore:
     def elected(self, job: str) -> AbstractContextManager[bool]:
         """Return a context manager that gives True to one holder at a time."""
         return lease(self.namespace(LEASES), check_key("job", job))
+
+    def fill_buckets(self, amounts: Mapping[str, float], *, most: float) -> dict[str, float]:
+        """Add to leaky buckets, and return the level of each."""
+        return fill(self.namespace(BUCKETS), amounts, most=most)
 
     def check(self) -> None:
         """Read all data of the tenant.

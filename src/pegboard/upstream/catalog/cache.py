@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 import platformdirs
 
+from pegboard.config.atomic_write import make_folder
 from pegboard.errors import StorageError
 from pegboard.storage import Store
 from pegboard.upstream.catalog.offline_catalog import DAY, KEPT_FOR, SERVERS
@@ -92,7 +93,7 @@ class FileCatalogCache:
 
     def save(self, key: str, cached: CachedCatalog) -> None:
         """Write a temporary file, and move it into place in one step."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self._directory)
         handle, name = tempfile.mkstemp(dir=self._directory, prefix=".writing-")
         try:
             with os.fdopen(handle, "wb") as file:

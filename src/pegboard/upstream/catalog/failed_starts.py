@@ -10,6 +10,7 @@ from urllib.request import getproxies
 import msgspec
 
 from pegboard.config import ServerConfig
+from pegboard.config.network_variables import network_variables
 from pegboard.storage.store import KeyValues, Store
 from pegboard.upstream.catalog.offline_catalog import KEPT_FOR, catalog_key
 
@@ -81,7 +82,7 @@ def _way_to(config: ServerConfig) -> str:
     """Return a text that changes with all that decides whether a server can be reached."""
     # A longer timeout, another CA or another proxy means that it is to be tried again.
     tls = None if config.tls is None else msgspec.structs.astuple(config.tls)
-    around = (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"), getproxies())
+    around = (sorted(network_variables(os.environ).items()), getproxies())
     way = repr((config.timeouts.connect, tls, config.proxy, around))
     return hashlib.sha256(way.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

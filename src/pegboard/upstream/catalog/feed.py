@@ -1,14 +1,21 @@
 """CatalogFeed: register the listed tools of one server in the registry, and unregister others."""
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
+from time import monotonic
 from typing import Any, cast
+
+import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError
 from pegboard.model import Step, Tool
+from pegboard.model.garbage_collection import postponed_collections
+from pegboard.model.hidden_characters import is_plain_json, visible_definition
 from pegboard.model.tool_names import NameTable, OnConflict, name_matcher, nearest_names
 from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
@@ -18,6 +25,7 @@ from pegboard.upstream.catalog.offline_catalog import (
     lazy_tool_of,
     permission_of,
 )
+from pegboard.upstream.events import ChangedDefinition, DefinitionsChanged
 from pegboard.upstream.messages.nesting_limit import MOST_LEVELS, TOO_DEEP
 
 __all__ = ["CatalogFeed", "Steps", "tool_of"]
@@ -29,6 +37,18 @@ GivenName = tuple[str, str]
 _TAKEN = "its name is taken by another tool"
 _OVERRIDDEN = "another tool has taken its place"
 _HELD_BY_TOOLS = frozenset({"name", "description", "inputSchema", "outputSchema"})
+
+MOST_DEFINITION_BYTES = 256 * 1024
+"""The largest definition of a tool: each search and each list of tools has to do with it."""
+MOST_TOLD = 20
+"""How many changed definitions of a server are named in a minute; the rest is one number.
+
+A server that changes all the time must not push other records out of the log and the audit.
+"""
+_MINUTE = 60.0
+MOST_GONE = 10_000
+"""How many tools are remembered that a server does not list any more."""
+_sorted = msgspec.json.Encoder(order="sorted")
 
 Steps = Callable[[str, Tool], Step]
 """Returns the step that calls a tool of the server, by its original name."""
@@ -71,6 +91,14 @@ class CatalogFeed:
         self._permits = permission_of(config)
         self._retired = False
         self._changing = threading.Lock()
+        self._accepts: dict[str, Mapping[str, Any]] = {}
+        """The true input schemas of tools that are shown with escapes."""
+        self._digests: dict[str, str] = {}
+        """By original name: the digest of each definition as the server sent it last."""
+        self._changes: DefinitionsChanged | None = None
+        self._minute = -_MINUTE
+        self._named = self._unnamed = 0
+        self._has_counted = False
 
     def apply(
         self,
@@ -92,7 +120,12 @@ class CatalogFeed:
                 # Otherwise the list came after the server was removed.
                 if not self._retired:
                     listed = list(listed)
-                    self._apply(listed, names=names, checked=checked)
+                    with postponed_collections(len(listed)):
+                        digests: dict[str, str] = {}
+                        self._accepts = {}
+                        shown = [self._shown(raw, digests) for raw in listed]
+                        self._note_changes(digests)
+                        self._apply(shown, names=names, checked=checked)
                     self._warn_of_patterns(listed)
         finally:
             if self._retired:
@@ -121,12 +154,74 @@ class CatalogFeed:
         other.retire()
         with self._changing:
             if not self._retired:
+                self._accepts = {**other._accepts}
+                self._digests = {**other._digests}
                 self._apply(listed, names=names, checked=True)
 
     def clear(self) -> None:
         """Take all tools off the board for now."""
         with self._changing:
             self._clear()
+
+    def take_changes(self) -> DefinitionsChanged | None:
+        """Return the definitions that have changed since they were last seen, once."""
+        changes, self._changes = self._changes, None
+        return changes
+
+    def _shown(self, raw: Mapping[str, Any], digests: dict[str, str]) -> Mapping[str, Any]:
+        """Return a definition as models and people see it, and note the digest of the true one."""
+        name = _name_of(raw)
+        if name is None:
+            return raw
+        text = _canonical(raw)
+        shown = raw if is_plain_json(text) else visible_definition(raw)
+        # Of a tool that is listed twice the first counts.
+        if name not in digests:
+            digests[name] = hashlib.sha256(text).hexdigest()
+            schema: object = raw.get("inputSchema")
+            if shown is not raw and isinstance(schema, Mapping):
+                self._accepts[name] = cast("Mapping[str, Any]", schema)
+        return shown
+
+    def _note_changes(self, digests: dict[str, str]) -> None:
+        """Log the definitions that are others than when they were last seen."""
+        known, server = self._digests, self._config.name
+        # A tool that was away and comes back is compared, too; the oldest of those are forgotten.
+        gone = {it: digest for it, digest in known.items() if it not in digests}
+        self._digests = dict(islice(gone.items(), max(0, len(gone) - MOST_GONE), None)) | digests
+        changed = [it for it, digest in digests.items() if known.get(it, digest) != digest]
+        if not changed:
+            return
+        room, more = self._room_for(len(changed))
+        told = tuple(
+            ChangedDefinition(it, before=known[it], after=digests[it]) for it in changed[:room]
+        )
+        if not told and not more:
+            return
+        self._changes = DefinitionsChanged(server, told, more)
+        for it in told:
+            context = {"server": server, "tool": it.tool, "before": it.before, "after": it.after}
+            logger.warning(
+                "definition_changed: %r of server %r, from sha256:%s to sha256:%s",
+                *(it.tool, server, it.before, it.after),
+                extra=context,
+            )
+        if more:
+            words = "definition_changed: %d more of server %r"
+            logger.warning(words, more, server, extra={"server": server, "tools": more})
+
+    def _room_for(self, changed: int) -> tuple[int, int]:
+        """Return how many changes are named now, and how many are only counted."""
+        now = monotonic()
+        if now - self._minute >= _MINUTE:
+            self._minute, self._named, self._has_counted = now, 0, False
+        room = min(changed, MOST_TOLD - self._named)
+        self._named += room
+        self._unnamed += changed - room
+        more = 0 if self._has_counted else self._unnamed
+        if more:
+            self._unnamed, self._has_counted = 0, True
+        return room, more
 
     def _clear(self) -> None:
         self.contested = {}
@@ -168,12 +263,18 @@ class CatalogFeed:
 
     def on_board(self) -> int:
         """Count the tools that are on the board; other tools may have overridden some."""
-        return sum(1 for tool in self.tools.values() if self._holds(tool))
+        found = self._found()
+        return sum(found.get(tool.name) is tool for tool in self.tools.values())
 
     def missing(self) -> dict[str, str]:
         """Return the tools that are not on the board, and why; by original name."""
-        lost = {it: _OVERRIDDEN for it, tool in self.tools.items() if not self._holds(tool)}
+        found, tools = self._found(), self.tools
+        lost = {it: _OVERRIDDEN for it, tool in tools.items() if found.get(tool.name) is not tool}
         return {**self.left_out, **lost}
+
+    def _found(self) -> dict[str, Tool]:
+        # All at once: there may be 100,000 of them, and a status is read on the event loop.
+        return self._registry.get_many(tool.name for tool in self.tools.values())
 
     def may_gain(self) -> bool:
         """Tell whether to list the server again once other servers have freed their names."""
@@ -229,8 +330,15 @@ class CatalogFeed:
         if exposed is None:
             self.contested[original] = raw
             raise ValueError(_TAKEN)
-        define = lazy_tool_of if checked and is_usable(raw) else tool_of
-        return define(raw, exposed, self._config)
+        if checked and is_usable(raw):
+            return lazy_tool_of(raw, exposed, self._config)
+        size = len(msgspec.json.encode(raw))
+        if size > MOST_DEFINITION_BYTES:
+            raise InvalidToolError(
+                f"The definition of tool {exposed!r} has {size} bytes; the most are "
+                f"{MOST_DEFINITION_BYTES}."
+            )
+        return tool_of(raw, exposed, self._config)
 
     def _warn_of_patterns(self, listed: Sequence[Mapping[str, Any]]) -> None:
         """Warn about patterns that no tool matches: most likely they are misspelt."""
@@ -265,7 +373,12 @@ class CatalogFeed:
         }
         gone = [it for it in before if it not in wanted]
         report = self._registry.register_many(
-            [BoundTool(tool, self._steps(it, tool), checked=checked) for it, tool in fresh.items()],
+            [
+                BoundTool(
+                    tool, self._steps(it, tool), checked=checked, accepts=self._accepts.get(it)
+                )
+                for it, tool in fresh.items()
+            ],
             on_conflict=self._on_conflict,
             on_error="report",
             replacing=[
@@ -307,6 +420,15 @@ class CatalogFeed:
 def _name_of(raw: object) -> str | None:
     name = cast("Mapping[str, Any]", raw).get("name") if isinstance(raw, Mapping) else None
     return name if isinstance(name, str) else None
+
+
+def _canonical(raw: Mapping[str, Any]) -> bytes:
+    """Return a definition as JSON that does not depend on the order of its fields."""
+    try:
+        return _sorted.encode(raw)
+    except (TypeError, ValueError, RecursionError):
+        # A server in this process may list what JSON does not have.
+        return repr(raw).encode("utf-8", "backslashreplace")
 
 
 def _rest_of(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,17 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from pegboard.errors import PegboardError
+from pegboard.model.garbage_collection import postponed_collections
 from pegboard.upstream.backoff import Backoff
 from pegboard.upstream.catalog.cache import CachedCatalog, CatalogCache
 from pegboard.upstream.catalog.feed import CatalogFeed
-from pegboard.upstream.connection import ServerState, Session
+from pegboard.upstream.connection import Negotiated, ServerState, Session
 from pegboard.upstream.connections.delivery import deliver_list
 from pegboard.upstream.connections.stateful import StatefulConnection
+from pegboard.upstream.events import ServerEvent
 from pegboard.upstream.owner_loop import OwnerLoop
 
 __all__ = ["ToolListing"]
@@ -22,6 +25,8 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 MANY_TOOLS = 200
 """From this many definitions on, a thread validates them: each takes a tenth of a ms."""
+_LONG_DEFINITIONS = 64 * 1024
+"""Definitions of more bytes are validated in a thread, too."""
 
 FIRST_NOTICE, LAST_NOTICE = 0.05, 5.0
 """The shortest and longest pause, in seconds, between two listings of a changing list."""
@@ -38,6 +43,7 @@ class ToolListing:
         keep: tuple[CatalogCache, str],
         owner_loop: OwnerLoop,
         connection: Callable[[], StatefulConnection],
+        announce: Callable[[ServerEvent], None] = lambda _: None,
     ) -> None:
         self.is_known: bool = False
         """True when the tools are on the board, listed or from the cache."""
@@ -48,6 +54,7 @@ class ToolListing:
         self._cache, self._key = keep
         self._owner_loop = owner_loop
         self._connection = connection
+        self._announce = announce
         self._held = False
         self._borrows = False
         self._waiting: list[dict[str, Any]] | None = None
@@ -185,23 +192,38 @@ class ToolListing:
             return
         self._borrows = False
         async with self._showing:
-            if len(listed) < MANY_TOOLS:
+            if not _is_long(listed):
                 self._feed.apply(listed)
             else:
                 await anyio.to_thread.run_sync(self._feed.apply, listed)
+        changes = self._feed.take_changes()
+        if changes is not None:
+            self._announce(changes)
         said = self._connection().negotiated
         if said is not None:
-            valid = tuple(raw for raw in listed if self._feed.is_cacheable(raw))
-            names = self._feed.changed_names()
-            cached = CachedCatalog(negotiated=said, tools=valid, names=names)
-            await anyio.to_thread.run_sync(self._save, cached)
+            await anyio.to_thread.run_sync(self._save, said, listed)
         count = len(self._feed.tools)
         context = {"server": self._name, "tools": count}
         logger.info("server_ready: %r, tools: %d", self._name, count, extra=context)
 
-    def _save(self, cached: CachedCatalog) -> None:
+    def _save(self, negotiated: Negotiated, listed: list[dict[str, Any]]) -> None:
+        valid = tuple(raw for raw in listed if self._feed.is_cacheable(raw))
+        names = self._feed.changed_names()
+        cached = CachedCatalog(negotiated=negotiated, tools=valid, names=names)
         try:
-            self._cache.save(self._key, cached)
+            with postponed_collections(len(valid)):
+                self._cache.save(self._key, cached)
         except Exception as error:  # noqa: BLE001 - without a cache the next start is slower, no more
             context = {"server": self._name, "reason": str(error)}
             logger.warning("memory_not_saved: %r: %s", self._name, error, extra=context)
+
+
+def _is_long(listed: list[dict[str, Any]]) -> bool:
+    if len(listed) >= MANY_TOOLS:
+        return True
+    size = 0
+    for raw in listed:
+        size += len(msgspec.json.encode(raw))
+        if size > _LONG_DEFINITIONS:
+            return True
+    return False

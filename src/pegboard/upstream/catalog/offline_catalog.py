@@ -7,9 +7,10 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from pegboard.config import ServerConfig
+from pegboard.model.hidden_characters import is_plain_json, visible_definition
 from pegboard.model.lazy import LazyTool
 from pegboard.model.tool import Annotations, Tool
-from pegboard.model.tool_names import NameTable, mcp, name_matcher
+from pegboard.model.tool_names import NameTable, name_matcher
 from pegboard.storage.store import Store
 from pegboard.upstream.messages.nesting_limit import TOO_DEEP
 
@@ -43,7 +44,7 @@ class CachedTool(msgspec.Struct, frozen=True, kw_only=True):
     original: str
     """Its name on the server."""
     text: msgspec.Raw
-    """The definition as the server sent it; few of thousands are ever parsed."""
+    """The definition, with hidden characters as escapes; few of thousands are ever parsed."""
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -67,7 +68,7 @@ def catalog_key(config: ServerConfig) -> str:
         config.transport,
         config.command,
         config.args,
-        dict(config.env),
+        {**config.shared_env, **config.env},
         config.cwd,
         config.url,
         dict(config.headers),
@@ -87,11 +88,10 @@ def read_cached_tools(configs: Iterable[ServerConfig], store: Store) -> CachedTo
         StorageError: when the store cannot be read.
     """
     enabled = [config for config in configs if config.enabled]
-    prefixes = {config.name: config.prefix for config in enabled}
+    by_name = {config.name: config for config in enabled}
 
     def naming(server: str, tool: str) -> str:
-        prefix = prefixes[server]
-        return mcp(server, tool) if prefix is None else prefix + tool
+        return by_name[server].tool_name(tool)
 
     names, values = NameTable(naming), store.namespace(SERVERS)
     tools: dict[str, CachedTool] = {}
@@ -186,6 +186,8 @@ def _tools_of(
     seen: set[str] = set()
     for text in cached.tools:
         try:
+            if not is_plain_json(memoryview(text).tobytes()):
+                text = msgspec.Raw(_encode(visible_definition(msgspec.json.decode(text))))  # noqa: PLW2901 - what is shown of it
             it = _definitions.decode(text)
             schemas = _schemas_of(it)
         except msgspec.MsgspecError:

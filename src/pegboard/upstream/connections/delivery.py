@@ -58,12 +58,13 @@ async def deliver(connection: StatefulConnection, request: Request) -> dict[str,
     resume: ResumePoint | None = None
     deadline = math.inf
     while True:
-        session = connection.at_hand or await connection.session(tool=request.tool)
+        session = connection.at_hand or await _connected(connection, request)
         if resume is None:
             deadline = anyio.current_time() + request.limit
         connection.in_flight += 1
         scope = anyio.CancelScope(deadline=deadline)
         clock: Clock | None = None
+        began = monotonic()
         try:
             with scope:
                 context = request.context
@@ -82,7 +83,11 @@ async def deliver(connection: StatefulConnection, request: Request) -> dict[str,
             resume = await attempts.after(error, session, shared, deadline=deadline)
         finally:
             connection.in_flight -= 1
-            connection.last_used = monotonic()
+            connection.last_used = ended = monotonic()
+            if request.phases is not None:
+                waited = 0.0 if clock is None else clock.stopped
+                request.phases.waiting += waited
+                request.phases.at_server += ended - began - waited
 
 
 async def deliver_list(connection: StatefulConnection, method: str) -> list[dict[str, Any]]:
@@ -102,6 +107,15 @@ async def deliver_list(connection: StatefulConnection, method: str) -> list[dict
         finally:
             connection.in_flight -= 1
             connection.last_used = monotonic()
+
+
+async def _connected(connection: StatefulConnection, request: Request) -> Session:
+    began = monotonic()
+    try:
+        return await connection.session(tool=request.tool)
+    finally:
+        if request.phases is not None:
+            request.phases.connecting += monotonic() - began
 
 
 class _Attempts:
@@ -149,6 +163,7 @@ class _Attempts:
         name, tool = self._connection.config.name, self._request.tool
         logged = {"server": name, "tool": tool, "outcome": outcome.value}
         logger.info("call_repeated: %r of server %r: %s", tool, name, outcome, extra=logged)
+        self._connection.note("resent", f"{tool or self._request.method}: {outcome.value}")
         if outcome is Outcome.REFUSED:
             # The schemas of the tools say which arguments go to headers.
             try:

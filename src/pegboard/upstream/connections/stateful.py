@@ -40,6 +40,7 @@ from pegboard.upstream.connections.session_attempt import (
     as_unavailable,
     session_opener,
 )
+from pegboard.upstream.events import ServerNote
 from pegboard.upstream.http.headers import checked_headers
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ class StatefulConnection:
         """The state of the server."""
         return self._state
 
+    def note(self, event: ServerNote, text: str = "") -> None:
+        """Write to the log of the server."""
+        if self._deps.log is not None:
+            self._deps.log.note(self.config.name, event, text)
+
     def _turn_to(self, state: ServerState) -> None:
         if state != self._state:
             self._state = state
@@ -107,6 +113,8 @@ class StatefulConnection:
         """Disconnect and stay so until the next `open` or request; any number of times."""
         attempt = self._attempt
         self._session = None
+        if self._state not in (ServerState.COLD, ServerState.CLOSED):
+            self.note("stopped")
         self._turn_to(ServerState.CLOSED)
         if attempt is None or attempt.ended.is_set() or not self._deps.owner_loop.is_open:
             return
@@ -280,6 +288,7 @@ class StatefulConnection:
                     questions=self._deps.questions,
                     on_lost=partial(self._lost, attempt),
                     on_changed=self._callbacks.on_changed,
+                    log=self._deps.log,
                 ) as session:
                     starting.give_back()
                     self.startup_seconds = monotonic() - began
@@ -328,6 +337,7 @@ class StatefulConnection:
                 if not attempt.over.is_set() and self._idle_left() <= 0:
                     self._session = None
                     self._turn_to(ServerState.COLD)
+                    self.note("idle", "stopped until the next call")
                     attempt.over.set()
             group.cancel_scope.cancel()
 
@@ -359,7 +369,9 @@ class StatefulConnection:
         return not isinstance(attempt.error, ServerAuthenticationError)
 
     async def _try_again(self, attempt: SessionAttempt) -> None:
-        await anyio.sleep(self._breaker.pause)
+        pause = self._breaker.pause
+        self.note("retry", f"in {pause:.1f} s")
+        await anyio.sleep(pause)
         if self._attempt is attempt and self._may_try_again(attempt):
             self._begin()
 
@@ -372,6 +384,7 @@ class StatefulConnection:
         if not attempt.over.is_set():
             self._session = session
             self._turn_to(ServerState.READY)
+            self.note("ready", f"after {self.startup_seconds or 0:.2f} s")
         self._settle(attempt, None)
 
     def _settle(self, attempt: SessionAttempt, error: PegboardError | None) -> None:
@@ -397,6 +410,7 @@ class StatefulConnection:
         self._attempt.over.set()
         context = {"server": self.config.name, "reason": shown}
         logger.warning("server_lost: %r: %s", self.config.name, shown, extra=context)
+        self.note("lost", self._with_state(shown))
 
     def _fail(self, attempt: SessionAttempt, error: PegboardError) -> None:
         # The same error is logged once, however often the background tries.
@@ -410,8 +424,17 @@ class StatefulConnection:
         self._breaker.failed()
         if attempt is self._attempt and self.state != ServerState.CLOSED:
             self._turn_to(ServerState.TRIPPED if self._breaker.is_open else ServerState.DOWN)
+        self.note("failed", self._with_state(str(error)))
         attempt.over.set()
         self._settle(attempt, error)
+
+    def _with_state(self, reason: str) -> str:
+        # The log has the last words of the server already, line by line.
+        reason = reason.partition("; its last words:")[0]
+        tripped = self._state == ServerState.TRIPPED
+        return (
+            f"{reason} (calls are refused for {self._breaker.pause:.0f} s)" if tripped else reason
+        )
 
     def _closed_error(self) -> NotConnectedError:
         return NotConnectedError(

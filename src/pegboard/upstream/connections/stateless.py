@@ -54,6 +54,7 @@ class StatelessConnection(StatefulConnection):
                     questions=self._deps.questions,
                     on_lost=_ignore,
                     on_changed=_ignore,
+                    log=self._deps.log,
                 ) as own:
                     opened = True
                     scope.deadline = float("inf")

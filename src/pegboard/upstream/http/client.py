@@ -3,7 +3,6 @@
 import asyncio  # noqa: TID251 - the HTTP library is made for asyncio
 import logging
 import ssl
-import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -11,13 +10,12 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import aiohttp
 import anyio
-import msgspec
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import Payload
 
 from pegboard.config.servers import HIDDEN, ServerConfig
 from pegboard.upstream.http.event_stream import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.headers import checked_headers, configured_headers
+from pegboard.upstream.http.request_body import RequestBody
+from pegboard.upstream.http.response_body import Refusal, chunks_of, refusal_in
 from pegboard.upstream.http.tls import explain_tls_error, tls_fault
 from pegboard.upstream.messages.failures import (
     UNREADABLE,
@@ -26,14 +24,14 @@ from pegboard.upstream.messages.failures import (
     failure_of_response,
 )
 from pegboard.upstream.messages.jsonrpc import ServerRpcError, read_message
+from pegboard.upstream.messages.response_limits import LARGE, RESPONSES, Pace, Share
 
 __all__ = [
     "CLOSED",
     "LARGEST_RESPONSE",
     "HttpClient",
-    "Refusal",
     "origin_of",
-    "refusal_in",
+    "without_credentials",
 ]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
@@ -43,23 +41,14 @@ LARGEST_RESPONSE = 64 * 1024 * 1024
 _SECONDS_TO_CLOSE = 2.0
 _SECONDS_TO_END = 1.0
 """How long a stream may take to end once its response has come; then its connection is closed."""
-_LARGEST_ERROR = 64 * 1024
-_SECONDS_FOR_ERROR = 5.0
 _MOST_REDIRECTS = 5
-_PIECE = 256 * 1024
+_PART = 16 * 1024
+"""The bytes of a stream that are parsed at once."""
+_LINES_PER_UNIT = 4
+"""A line of a stream takes a quarter of the time of a notification."""
 _SHORTEST_SECRET = 6
 _HARMLESS = frozenset({"accept", "accept-encoding", "content-type", "user-agent"})
 CLOSED = Failure(kind="not_sent", message="The hub is closed.")
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A response with an error status, of which the beginning was read."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    authorization: str = ""
-    """The credentials that were refused, for redaction."""
 
 
 class HttpClient:
@@ -77,7 +66,7 @@ class HttpClient:
         proxy: str | None,
         login: Any,
     ) -> None:
-        url, own = _without_credentials(config.url or "")
+        url, own = without_credentials(config.url or "")
         self.url: str = url
         self._config = config
         self._session = session
@@ -89,7 +78,7 @@ class HttpClient:
         if tls is not None:
             self._options["ssl"] = tls
         if proxy is not None:
-            self._options["proxy"], credentials = _without_credentials(proxy)
+            self._options["proxy"], credentials = without_credentials(proxy)
             if credentials:
                 # The library makes it a header of the proxy, for each kind of request.
                 self._options["proxy_headers"] = credentials
@@ -156,8 +145,10 @@ class HttpClient:
                 context = {"server": name, "reason": reason}
                 logger.debug("goodbye_failed: server %r: %s", name, reason, extra=context)
 
-    async def whole_body(self, response: aiohttp.ClientResponse) -> bytes:
-        """Return the body of a response.
+    async def whole_body(
+        self, response: aiohttp.ClientResponse, share: Share | None = None
+    ) -> bytes:
+        """Return the body of a response, once its share of the budget is large enough.
 
         Raises:
             FailedError: when it is too large, or the connection breaks.
@@ -165,21 +156,22 @@ class HttpClient:
         length = response.content_length
         try:
             if length is not None and length <= LARGEST_RESPONSE:
+                if share is not None and length > LARGE:
+                    await share.grow(length)
                 body = await response.read()
             else:
                 pieces = bytearray()
-                async for piece in response.content.iter_any():
+                async for piece in chunks_of(response):
                     pieces += piece
                     if len(pieces) > LARGEST_RESPONSE:
                         break
+                    if share is not None:
+                        await share.grow(len(pieces))
                 body = bytes(pieces)
         except (aiohttp.ClientError, OSError) as error:
             raise self._broke(error, sent=True, answered=True) from error
         finally:
             response.close()
-        coding = response.headers.get("content-encoding", "identity").strip().lower()
-        if coding != "identity":
-            body = self._decompressed(body, coding)
         if len(body) > LARGEST_RESPONSE or (length or 0) > LARGEST_RESPONSE:
             message = f"The response exceeds {LARGEST_RESPONSE >> 20} MiB. The call has run."
             raise FailedError(Failure(kind="http_error", message=message, status=response.status))
@@ -192,7 +184,7 @@ class HttpClient:
             FailedError: when the connection breaks.
         """
         try:
-            async for piece in response.content.iter_any():
+            async for piece in chunks_of(response):
                 yield piece
         except aiohttp.ClientPayloadError:
             # The connection was closed before the stream was: its reader sees what is missing.
@@ -206,15 +198,28 @@ class HttpClient:
         Raises:
             FailedError: when the connection breaks, or an event is too large.
         """
-        reader = EventReader(largest=LARGEST_RESPONSE)
-        async for piece in self.pieces(response):
-            try:
-                events = reader.feed(piece)
-            except EventTooLargeError:
-                words = "SSE stream failed: an event is too large"
-                raise FailedError(Failure(kind="lost", message=words)) from None
-            for event in events:
-                yield event
+        reader, pace = EventReader(largest=LARGEST_RESPONSE), Pace()
+        share = RESPONSES.share(self._config.name)
+        try:
+            async for piece in self.pieces(response):
+                for start in range(0, len(piece), _PART):
+                    part = piece[start : start + _PART]
+                    try:
+                        events = reader.feed(part)
+                    except EventTooLargeError:
+                        words = "SSE stream failed: an event is too large"
+                        raise FailedError(Failure(kind="lost", message=words)) from None
+                    for event in events:
+                        yield event
+                    if reader.held > LARGE:
+                        await share.grow(reader.held)
+                    else:
+                        share.close()
+                    lines = part.count(b"\n") + part.count(b"\r")
+                    if pause := pace.spend(lines / _LINES_PER_UNIT):
+                        await anyio.sleep(pause)
+        finally:
+            share.close()
 
     def leave(self, response: aiohttp.ClientResponse) -> None:
         """Read no more of a stream; its connection is kept if the stream ends soon."""
@@ -230,16 +235,6 @@ class HttpClient:
     def _close(self, response: aiohttp.ClientResponse) -> None:
         self._left.discard(response)
         response.close()
-
-    def _decompressed(self, body: bytes, coding: str) -> bytes:
-        """Return a body that the server compressed although the request did not allow it."""
-        problem = f"The server compressed its response ({coding[:40]!r}), which was not asked for."
-        if coding in ("gzip", "deflate"):
-            try:
-                return zlib.decompressobj(wbits=47).decompress(body, LARGEST_RESPONSE + 1)
-            except zlib.error:
-                problem = "The server sent a compressed response that is broken."
-        raise FailedError(Failure(kind="unreadable", message=problem))
 
     async def _send(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
@@ -276,7 +271,7 @@ class HttpClient:
     ) -> aiohttp.ClientResponse:
         if self._session.closed:
             raise FailedError(CLOSED)
-        payload = None if body is None else _Body(body)
+        payload = None if body is None else RequestBody(body)
         try:
             response = await self._session.request(
                 method, url, headers=headers, data=payload, **self._options
@@ -292,7 +287,16 @@ class HttpClient:
     ) -> aiohttp.ClientResponse:
         if response.status < 400:
             assert isinstance(response, aiohttp.ClientResponse)
-            return response
+            # Only `identity` was asked for. To decompress is work that no size limits.
+            coding = response.headers.get("content-encoding", "identity").strip().lower()
+            if coding in ("identity", ""):
+                return response
+            response.close()
+            words = (
+                f"The server compressed its response ({coding[:40]!r}), which was not asked for: "
+                "switch that off in the server or its proxy."
+            )
+            raise FailedError(Failure(kind="unreadable", message=words))
         refusal = response if isinstance(response, Refusal) else await refusal_in(response)
         redact = self.redactor(refusal.authorization)
         failure = failure_of_response(
@@ -377,61 +381,7 @@ _BEFORE_SENDING = (
 """Errors after which the request itself was certainly not sent."""
 
 
-class _Body(Payload):
-    """The bytes of a request, which know whether all of them were handed to the connection."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data, content_type="application/json")
-        self._data = data
-        self.is_written: bool = False
-
-    @property
-    def size(self) -> int:
-        return len(self._data)
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return self._data.decode(encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        data = self._data
-        # In pieces, so that a large request does not stop all other calls.
-        for start in range(0, len(data), _PIECE):
-            try:
-                await writer.write(data[start : start + _PIECE])
-            except aiohttp.ClientConnectionResetError:
-                # The connection was closed before this piece, so the request is not complete.
-                raise
-            except BaseException:
-                # Cancelled or broken while the connection was busy: all of it may be on its way.
-                self.is_written = start + _PIECE >= len(data)
-                raise
-        self.is_written = True
-
-    async def write_with_length(
-        self, writer: AbstractStreamWriter, content_length: int | None
-    ) -> None:
-        await self.write(writer)
-
-
-async def refusal_in(response: aiohttp.ClientResponse) -> Refusal:
-    """Read the beginning of a response with an error status, and close it."""
-    body = bytearray()
-    try:
-        with anyio.move_on_after(_SECONDS_FOR_ERROR):
-            async for piece in response.content.iter_any():
-                body += piece
-                if len(body) >= _LARGEST_ERROR:
-                    break
-    except (aiohttp.ClientError, OSError):
-        # The status says enough.
-        logger.debug("error_body_cut: the answer of %s", response.url.host)
-    finally:
-        response.close()
-    sent = response.request_info.headers.get("authorization", "")
-    return Refusal(response.status, response.headers, bytes(body[:_LARGEST_ERROR]), sent)
-
-
-def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
+def without_credentials(url: str) -> tuple[str, dict[str, str]]:
     """Return a URL without its user and password, and the header that carries them instead."""
     parts = urlsplit(url)
     user, separator, place = parts.netloc.rpartition("@")

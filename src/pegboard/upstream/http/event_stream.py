@@ -1,13 +1,14 @@
 """Server-sent events (SSE): parse a stream that comes in pieces of any size."""
 
-import re
-
 import msgspec
 
 __all__ = ["Event", "EventReader", "EventTooLargeError"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_LONGEST_FIELD = 1024
+"""The longest ``id`` or ``event`` that is read."""
+_LINE_COSTS = 50
+"""The bytes of memory that each line of an event takes besides its text."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -35,6 +36,11 @@ class EventReader:
         self._ended_in_cr = False
         self._start()
 
+    @property
+    def held(self) -> int:
+        """How many bytes of an incomplete event there are."""
+        return self._size + self._held
+
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that this piece completes.
 
@@ -45,20 +51,23 @@ class EventReader:
             # The second half of a line end that was cut in two.
             chunk = chunk.removeprefix(b"\n")
             self._ended_in_cr = False
-        self._pieces.append(chunk)
-        self._held += len(chunk)
         events: list[Event] = []
-        # A line of many pieces is joined once, when it ends.
         if b"\n" in chunk or b"\r" in chunk:
-            text = b"".join(self._pieces)
+            self._ended_in_cr = chunk.endswith(b"\r")
+            lines = chunk.splitlines()
+            rest = b"" if chunk.endswith((b"\n", b"\r")) else lines.pop()
+            # A line of many pieces is joined once, when it ends; a search for its end in all of
+            # it would take half a second.
+            lines[0] = b"".join((*self._pieces, lines[0]))
             if self._is_first:
                 self._is_first = False
-                text = text.removeprefix(_BYTE_ORDER_MARK)
-            self._ended_in_cr = text.endswith(b"\r")
-            *lines, rest = _LINE_END.split(text)
+                lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
             self._pieces, self._held = [rest], len(rest)
             events = [event for line in lines if (event := self._take(line)) is not None]
-        if self._size + self._held > self._largest:
+        else:
+            self._pieces.append(chunk)
+            self._held += len(chunk)
+        if self.held > self._largest:
             raise EventTooLargeError
         return events
 
@@ -67,12 +76,17 @@ class EventReader:
             event = self._event()
             self._start()
             return event
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
+        colon = line.find(b":")
+        name = line if colon < 0 else line[:colon]
+        # Copied once: it may have 64 MiB.
+        start = len(line) if colon < 0 else colon + 1
+        value = line[start + 1 :] if line[start : start + 1] == b" " else line[start:]
         match name:
             case b"data":
                 self._data.append(value)
-                self._size += len(value) + 1
+                self._size += len(value) + (1 if len(self._data) == 1 else _LINE_COSTS)
+            case b"event" | b"id" if len(value) > _LONGEST_FIELD:
+                pass
             case b"event":
                 self._kind = value.decode("utf-8", "replace")
             case b"id" if b"\0" not in value:

@@ -1,5 +1,7 @@
 """LoginClient: send requests to a server with the tokens of its OAuth login."""
 
+import ipaddress
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -8,15 +10,23 @@ import aiohttp
 import httpx2
 
 from pegboard.config.servers import ServerConfig
-from pegboard.errors import ServerAuthenticationError
-from pegboard.upstream.http.client import Refusal, refusal_in
-from pegboard.upstream.http.proxies import proxy_for
+from pegboard.errors import ServerAuthenticationError, UntrustedAddressError
+from pegboard.upstream.http.client import without_credentials
+from pegboard.upstream.http.proxies import is_loopback, proxy_for
+from pegboard.upstream.http.response_body import Refusal, chunks_of, refusal_in
+from pegboard.upstream.http.tls import explain_tls_error
 from pegboard.upstream.messages.failures import FailedError, Failure
 from pegboard.upstream.oauth.background_login import BackgroundLogin
 from pegboard.upstream.oauth.provider import oauth_provider
 
-__all__ = ["LoginClient"]
+__all__ = ["LoginAddresses", "LoginClient", "is_internal"]
 
+LARGEST_ANSWER = 1024 * 1024
+"""The most bytes of one response of an authorization server."""
+_OF_THE_CONNECTION = frozenset({"host", "content-length", "connection", "accept-encoding"})
+_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
+"""What operators write for a server on this machine: all of them mean the same place."""
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 Send = Callable[[Mapping[str, str]], Awaitable[aiohttp.ClientResponse]]
 """Sends the request of the session with these headers."""
 
@@ -24,8 +34,8 @@ Send = Callable[[Mapping[str, str]], Awaitable[aiohttp.ClientResponse]]
 class LoginClient:
     """The tokens of one server, and the login that obtains them.
 
-    The SDK's OAuth speaks `httpx2`: its own requests, to the authorization server, are sent with
-    that library, and the requests of the session with the client of all others.
+    The SDK's OAuth speaks `httpx2`: its own requests, to the authorization server, are made and
+    answered in the words of that library. They are sent only where `LoginAddresses` allows it.
 
     Args:
         config: the server.
@@ -93,12 +103,7 @@ class LoginClient:
                     # A refusal is handed in once, and only for the token that was refused.
                     is_used = True
                     assert refusal is not None
-                    answer = httpx2.Response(
-                        refusal.status,
-                        headers=list(refusal.headers.items()),
-                        content=refusal.body,
-                        request=request,
-                    )
+                    answer = _readable(refusal, request)
                 outgoing = await flow.asend(answer)
         except StopAsyncIteration:
             assert refusal is not None
@@ -114,15 +119,158 @@ class LoginClient:
             await flow.aclose()
 
     async def _ask(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request of the login, without the headers and credentials of the server."""
-        proxy = proxy_for(str(request.url), self._config.proxy, self._proxies)
-        async with httpx2.AsyncClient(
-            verify=await self._tls(),
-            proxy=proxy,
-            trust_env=False,
-            timeout=self._config.timeouts.connect,
-        ) as client:
-            # Set on the request: the library applies its own limits only to requests it has built.
-            if not request.extensions.get("timeout"):
-                request.extensions["timeout"] = client.timeout.as_dict()
-            return await client.send(request)
+        """Send a request of the login, without the headers and credentials of the server.
+
+        Redirects are not followed: each address that a server names is checked.
+
+        Raises:
+            UntrustedAddressError: when the address is not one that a server may name.
+            httpx2.TransportError: when there is no response, or one that is too large.
+        """
+        url, host = str(request.url), request.url.host
+        tls, proxy = await self._tls(), proxy_for(url, self._config.proxy, self._proxies)
+        addresses = LoginAddresses(self._config)
+        addresses.check(request.url)
+        options: dict[str, Any] = {"allow_redirects": False, "ssl": tls}
+        if proxy is not None:
+            options["proxy"], credentials = without_credentials(proxy)
+            options["proxy_headers"] = credentials or None
+        headers = {key: it for key, it in request.headers.items() if key not in _OF_THE_CONNECTION}
+        seconds = self._config.timeouts.connect
+        limits = aiohttp.ClientTimeout(total=2 * seconds, sock_connect=seconds, sock_read=seconds)
+        # A proxy resolves names itself, and its operator decides what it reaches.
+        factory = None if proxy is not None else addresses.connect_to(host)
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(force_close=True, socket_factory=factory),
+                    auto_decompress=False,
+                    timeout=limits,
+                ) as session,
+                session.request(
+                    request.method,
+                    url,
+                    headers={**headers, "accept-encoding": "identity"},
+                    data=request.read() or None,
+                    **options,
+                ) as response,
+            ):
+                body = await _body_of(response)
+                return httpx2.Response(
+                    response.status,
+                    headers=list(response.headers.items()),
+                    content=body,
+                    request=request,
+                )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if addresses.refused:
+                raise addresses.untrusted(request.url, addresses.refused) from error
+            said = explain_tls_error(error, host) or " ".join(str(error).split())
+            raise httpx2.TransportError(said or type(error).__name__) from error
+
+
+def _readable(refusal: Refusal, request: httpx2.Request) -> httpx2.Response:
+    """Return a refusal for the login; the library would decompress its body any number of times."""
+    headers = [it for it in refusal.headers.items() if it[0].lower() != "content-encoding"]
+    content = refusal.body if len(headers) == len(refusal.headers) else b""
+    return httpx2.Response(refusal.status, headers=headers, content=content, request=request)
+
+
+class LoginAddresses:
+    """Which addresses the login of one server may use.
+
+    A server names the addresses of its metadata, its authorization server and the endpoints there,
+    so each may lead anywhere. Allowed are the host of the server itself, public addresses by HTTPS,
+    and the hosts that the operator trusts.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._own = httpx2.URL(config.url or "")
+        oauth = config.oauth
+        self._trusted = () if oauth is None else tuple(it.lower() for it in oauth.trusted_hosts)
+        self.refused: str = ""
+        """The last address that `connect_to` refused."""
+
+    def check(self, url: httpx2.URL) -> None:
+        """Refuse an address by what is written in it.
+
+        Raises:
+            UntrustedAddressError: when it is not allowed.
+        """
+        if self._is_trusted(url.host):
+            return
+        is_own = self._is_own(url.host)
+        if url.scheme != "https" and not (is_own and self._own.scheme == "http"):
+            raise self.untrusted(url, "")
+        if not is_own and (is_loopback(url.host) or is_internal(url.host)):
+            raise self.untrusted(url, url.host)
+
+    def connect_to(self, host: str) -> Callable[[Any], socket.socket]:
+        """Return what makes the socket for each address that a host was resolved to.
+
+        The check is at the same moment as the connection, so that no name can resolve to a public
+        address for the check and to another one for the connection.
+        """
+        is_free = self._is_trusted(host) or self._is_own(host)
+
+        def make(address: Any) -> socket.socket:
+            family, kind, protocol, _, place = address
+            if not is_free and is_internal(place[0]):
+                self.refused = place[0]
+                raise PermissionError(f"{place[0]} is not a public address")
+            return socket.socket(family, kind, protocol)
+
+        return make
+
+    def untrusted(self, url: httpx2.URL, address: str) -> UntrustedAddressError:
+        """Return the error for an address that is not allowed; without one, HTTPS is missing."""
+        name, host = self._config.name, url.host
+        where = f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
+        why = "does not use HTTPS"
+        if address:
+            why = "is not a public address"
+            if address != host:
+                why = f"is at {address}, and that {why}"
+        return UntrustedAddressError(
+            f"Logging in to server {name!r} was stopped: its login leads to {where}, which {why}. "
+            f"If you trust it, add {host!r} to `oauth.trusted_hosts` in the entry of the server.",
+            server=name,
+            host=host,
+        )
+
+    def _is_trusted(self, host: str) -> bool:
+        return host.lower() in self._trusted
+
+    def _is_own(self, host: str) -> bool:
+        own = self._own.host.lower()
+        return host.lower() == own or {host.lower(), own} <= _THIS_MACHINE
+
+
+def is_internal(address: str) -> bool:
+    """Tell whether text is an IP address that is not public: loopback, link-local, private."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0].strip("[]"))
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        for inner in (found.ipv4_mapped, found.sixtofour, *(found.teredo or ())):
+            if inner is not None and is_internal(str(inner)):
+                return True
+        if found in _NAT64:
+            return is_internal(str(ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)))
+        if found.ipv4_mapped is not None:
+            return False
+    return not found.is_global or found.is_multicast
+
+
+async def _body_of(response: aiohttp.ClientResponse) -> bytes:
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise ValueError(f"its answer is compressed ({coding[:40]!r}), which was not asked for")
+    body = bytearray()
+    async for piece in chunks_of(response):
+        body += piece
+        if len(body) > LARGEST_ANSWER:
+            raise ValueError(f"its answer is larger than {LARGEST_ANSWER >> 20} MiB")
+    return bytes(body)

@@ -24,6 +24,7 @@ from anyio import AsyncContextManagerMixin
 from pegboard.config.servers import ServerConfig, TlsConfig
 from pegboard.upstream.http.client import CLOSED, HttpClient
 from pegboard.upstream.http.proxies import proxy_for
+from pegboard.upstream.http.request_body import REQUEST_CLASS
 from pegboard.upstream.http.tls import tls_context
 from pegboard.upstream.messages.failures import FailedError, Failure
 
@@ -130,6 +131,7 @@ class HttpPool(AsyncContextManagerMixin):
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
             read_bufsize=_PIECE,
+            request_class=REQUEST_CLASS,
         ) as session:
             client = HttpClient(config, session, tls=tls, proxy=proxy, login=self._login_of(config))
             before = self._latest.get(config.name, key)

@@ -44,7 +44,9 @@ async def sse_channel(
             endpoint = await _endpoint(events, str(response.url), config)
             async with anyio.create_task_group() as group:
                 poster = _Poster(client, endpoint, group)
-                channel = DuplexChannel(config.name, poster.write, receive)
+                channel = DuplexChannel(
+                    config.name, poster.write, receive, most_values=config.max_response_values
+                )
                 channel.set_headers = client.set_headers
                 poster.fail, channel.done = channel.fail, poster.done
                 group.start_soon(_read, events, channel, on_lost)
@@ -139,7 +141,7 @@ async def _read(
     reason = "The server ended the stream."
     try:
         async for event in events:
-            if event.kind == "message" and event.data and not channel.take(event.data):
+            if event.kind == "message" and event.data and not await channel.take_any(event.data):
                 logger.debug("not_a_message: an event of %d bytes", len(event.data))
     except FailedError as error:
         if not isinstance(error.__cause__, aiohttp.ClientPayloadError):

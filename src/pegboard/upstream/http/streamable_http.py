@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -19,9 +19,10 @@ from pegboard.upstream.messages.jsonrpc import (
     Message,
     ServerRpcError,
     encode,
-    read_message,
+    read_large_message,
     result_in,
 )
+from pegboard.upstream.messages.response_limits import RESPONSES, Pace
 
 __all__ = ["StreamableHttpChannel", "streamable_http_channel"]
 
@@ -66,6 +67,8 @@ class StreamableHttpChannel:
         self.session_headers: Mapping[str, str] = {}
         """The headers of every message, once the protocol version is agreed."""
         self._server = config.name
+        self._most_values = config.max_response_values
+        self._pace = Pace()
         self._client = client
         self._receive = receive
         self._start_soon = start_soon
@@ -137,16 +140,20 @@ class StreamableHttpChannel:
         kind = _kind_of(response)
         if kind == "text/event-stream" and response.status != 202:
             return await self._streamed(response, message["id"], receive)
-        data = await client.whole_body(response)
-        if kind == "application/json" and response.status != 202:
-            return await self._result(data, message["id"])
+        share = RESPONSES.share(self._server)
+        try:
+            data = await client.whole_body(response, share)
+            if kind == "application/json" and response.status != 202:
+                return await self._result(data, message["id"])
+        finally:
+            share.close()
         problem = f"Unexpected content type: {kind}"
         if response.status == 202:
             problem = "It accepts a request without a response (HTTP 202)"
         raise FailedError(Failure(kind="not_mcp", message=problem))
 
     async def _result(self, data: bytes, number: object) -> dict[str, Any]:
-        message = read_message(data)
+        message = await read_large_message(data, self._most_values)
         if message is None or message.method is not None:
             raise FailedError(UNREADABLE)
         # An error may come without an id, if the server could not read the id.
@@ -167,23 +174,26 @@ class StreamableHttpChannel:
         last = Event("", b"", last_event)
         problem = FailedError(Failure(kind="lost", message="SSE stream ended without a response"))
         try:
-            async for event in self._client.events(response):
-                last = msgspec.structs.replace(
-                    event, id=event.id or last.id, retry=event.retry or last.retry
-                )
-                if event.kind != "message" or not event.data:
-                    continue
-                message = read_message(event.data)
-                if message is None:
-                    # The response may follow.
-                    problem = FailedError(UNREADABLE)
-                    continue
-                result = await self._heard(message, event.data, number, receive)
-                if result is not None:
-                    self._client.leave(response)
-                    return result
+            async with aclosing(self._client.events(response)) as events:
+                async for event in events:
+                    last = msgspec.structs.replace(
+                        event, id=event.id or last.id, retry=event.retry or last.retry
+                    )
+                    if event.kind != "message" or not event.data:
+                        continue
+                    message = await read_large_message(event.data, self._most_values)
+                    if message is None:
+                        # The response may follow.
+                        problem = FailedError(UNREADABLE)
+                        await self._slow_down(event.data)
+                        continue
+                    result = await self._heard(message, event.data, number, receive)
+                    if result is not None:
+                        self._client.leave(response)
+                        return result
         except FailedError as error:
             if error.failure.kind != "lost":
+                response.close()
                 raise
             problem = error
         except BaseException:
@@ -205,11 +215,19 @@ class StreamableHttpChannel:
             if told is not None:
                 # The server waits meanwhile, once the buffers of the connection are full.
                 await told
+            # A request starts a task.
+            await self._slow_down(data, units=1 if message.id is None else 5)
             return None
         if message.number not in (number, None):
             # The response to our request may follow.
+            await self._slow_down(data)
             return None
         return await result_in(message, data)
+
+    async def _slow_down(self, data: bytes, units: int = 1) -> None:
+        """Wait before the next message, if the server sends too many that are no responses."""
+        if pause := self._pace.spend(units + len(data) / 512):
+            await anyio.sleep(pause)
 
     async def _listen(self) -> None:
         """Receive what the server sends without being asked, for as long as it offers that."""
@@ -223,13 +241,12 @@ class StreamableHttpChannel:
                     if _kind_of(response) != "text/event-stream":
                         return
                     failures = 0
-                    async for event in self._client.events(response):
-                        last = msgspec.structs.replace(
-                            event, id=event.id or last.id, retry=event.retry or last.retry
-                        )
-                        message = read_message(event.data) if event.kind == "message" else None
-                        if message is not None and message.method is not None:
-                            self._receive(message)
+                    async with aclosing(self._client.events(response)) as events:
+                        async for event in events:
+                            last = msgspec.structs.replace(
+                                event, id=event.id or last.id, retry=event.retry or last.retry
+                            )
+                            await self._hear(event)
                 finally:
                     response.close()
             except (FailedError, ServerRpcError) as error:
@@ -244,6 +261,18 @@ class StreamableHttpChannel:
                 return
             pause = _FIRST_PAUSE if last.retry is None else last.retry / 1000
             await anyio.sleep(max(_SHORTEST_PAUSE, min(pause, _LONGEST_PAUSE)))
+
+    async def _hear(self, event: Event) -> None:
+        if event.kind != "message" or not event.data:
+            return
+        try:
+            message = await read_large_message(event.data, self._most_values)
+        except FailedError as error:
+            logger.debug("message_dropped: server %r: %s", self._server, error)
+            message = None
+        if message is not None and message.method is not None:
+            self._receive(message)
+        await self._slow_down(event.data, units=5)
 
 
 def _kind_of(response: aiohttp.ClientResponse) -> str:

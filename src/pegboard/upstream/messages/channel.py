@@ -6,15 +6,26 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import anyio
 
+from pegboard.config.servers import MAX_RESPONSE_VALUES
 from pegboard.upstream.messages.failures import FailedError, Failure
-from pegboard.upstream.messages.jsonrpc import Message, encode, read_message, result_in
+from pegboard.upstream.messages.jsonrpc import (
+    Message,
+    encode,
+    number_near_the_ends,
+    read_large_message,
+    read_message,
+    result_in,
+)
+from pegboard.upstream.messages.response_limits import LARGE, Pace
 
 __all__ = ["DuplexChannel", "Exchanges", "MessageChannel", "Receive"]
 
 T = TypeVar("T")
 
 Receive: TypeAlias = Callable[[Message], Awaitable[None] | None]
-"""Receives a notification or a request of a server; it must not block.
+"""Receives a notification or a request of a server, or a response that came too late.
+
+It must not block.
 
 What it may return is a wait for a slow client. A transport that can make the server wait awaits
 it before it reads more.
@@ -98,18 +109,25 @@ class DuplexChannel:
         write: writes one encoded message, and is told the id of a request; it raises `FailedError`
             if the message was not sent.
         receive: gets the notifications and requests of the server.
+        most_values: the most values of one response.
     """
 
     cancels_by_closing: bool = False
     keeps_session: bool = True
 
-    def __init__(self, server: str, write: Write, receive: Receive) -> None:
+    def __init__(
+        self, server: str, write: Write, receive: Receive, *, most_values: int = MAX_RESPONSE_VALUES
+    ) -> None:
+        self.pause: float = 0.0
+        """How many seconds the transport is to wait before it reads more."""
         self.set_headers: Callable[[Mapping[str, str]], None] | None = None
         self.done: Callable[[int | str], None] = lambda _: None
         """Called with the id of each request that is over."""
         self._server = server
         self._write = write
         self._receive = receive
+        self._most_values = most_values
+        self._pace = Pace()
         self._waiting: dict[int | str | None, asyncio.Future[tuple[Message, bytes]]] = {}
         self._receivers: dict[int | str | None, Receive] = {}
         self._is_over = False
@@ -147,18 +165,54 @@ class DuplexChannel:
 
         ``came_with`` is the id of the request that it belongs to, if the transport can tell.
         """
-        message = read_message(data)
+        try:
+            message = read_message(data)
+        except FailedError as error:
+            return self._refuse(data, error)
+        return self._take(message, data, came_with)
+
+    async def take_any(self, data: bytes, came_with: int | str | None = None) -> bool:
+        """Do what `take` does, with a message of any size, and keep the pace of the server."""
+        if len(data) <= LARGE:
+            is_message = self.take(data, came_with)
+        else:
+            try:
+                message = await read_large_message(data, self._most_values)
+                is_message = self._take(message, data, came_with)
+            except FailedError as error:
+                is_message = self._refuse(data, error)
+        if self.pause:
+            await anyio.sleep(self.pause)
+            self.pause = 0.0
+        return is_message
+
+    def _take(self, message: Message | None, data: bytes, came_with: int | str | None) -> bool:
         if message is None:
+            self.pause = self._pace.spend(2 + len(data) / 128)
             return False
         if message.method is not None:
+            # A request starts a task.
+            units = 1 if message.id is None else 5
+            self.pause = self._pace.spend(units + len(data) / 512)
             self._receivers.get(came_with, self._receive)(message)
             return True
         waiting = self._waiting.get(message.number)
         if message.id is None and message.error is not None and len(self._waiting) == 1:
             # An error without an id: the server could not read the only request under way.
             (waiting,) = self._waiting.values()
-        if waiting is not None and not waiting.done():
+        if waiting is None and message.id is not None:
+            self._receive(message)
+        elif waiting is not None and not waiting.done():
             waiting.set_result((message, data))
+        else:
+            self.pause = self._pace.spend(1 + len(data) / 512)
+        return True
+
+    def _refuse(self, data: bytes, error: FailedError) -> bool:
+        """End the request whose response is beyond a limit; it was a message all the same."""
+        self.pause = self._pace.spend(1 + len(data) / 512)
+        if (number := number_near_the_ends(data)) is not None:
+            self.fail(number, error)
         return True
 
     def fail(self, number: int | str, error: Exception) -> None:

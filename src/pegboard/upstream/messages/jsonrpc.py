@@ -1,29 +1,46 @@
 """JSON-RPC messages of servers: decode them within limits, repair them, and encode ours."""
 
+import gc
 import re
 from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
+from anyio.lowlevel import checkpoint
 from anyio.to_thread import run_sync
 
+from pegboard.config.servers import MAX_RESPONSE_VALUES
 from pegboard.errors import UpstreamError
 from pegboard.upstream.messages.failures import UNREADABLE, FailedError
 from pegboard.upstream.messages.nesting_limit import MOST_LEVELS, without_depths
+from pegboard.upstream.messages.response_limits import (
+    FEW_NUMBERS,
+    LARGE,
+    check_numbers,
+    check_numbers_at_once,
+    check_values,
+)
 
 __all__ = [
+    "LONGEST_TEXT",
     "ErrorObject",
     "Message",
     "ServerRpcError",
     "encode",
+    "number_near_the_ends",
     "number_of",
     "plain_json",
+    "read_large_message",
     "read_message",
     "result_in",
 ]
 
-LARGE = 256 * 1024
-"""Larger responses are checked in a thread, since they may have millions of values."""
+LISTED = 4
+"""How many times the values of another response the page of a list may have: it is decoded item
+by item."""
+
+LONGEST_TEXT = 10_000
+"""Characters of a text in a notification of more than 64 KiB: of a log message or of progress."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -33,6 +50,8 @@ _HALF_PAIR = re.compile(
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+_SLICE = 32 * 1024
+_OF_ESCAPES = b"\\u0123456789abcdefABCDEF"
 _END = 200
 _NUMBER = re.compile(rb'"id"\s*:\s*([0-9]{1,15})')
 
@@ -82,8 +101,40 @@ def read_message(data: bytes) -> Message | None:
 
     A response without a result has an empty one. A response that cannot be read is a `Message`
     without result and error, so that its caller fails at once.
+
+    Raises:
+        FailedError: when it has numbers that take too long to decode.
     """
+    if len(data) > FEW_NUMBERS:
+        check_numbers_at_once(data)
     return _decoded(data) or _repaired(data)
+
+
+async def read_large_message(data: bytes, most_values: int = MAX_RESPONSE_VALUES) -> Message | None:
+    """Do what `read_message` does, within the limits, and let other calls run in between.
+
+    Raises:
+        FailedError: when the message has too many values, or numbers that take too long to decode.
+    """
+    if len(data) <= LARGE:
+        return read_message(data)
+    await check_numbers(data)
+    try:
+        await check_values(data, most_values)
+    except FailedError:
+        if (page := await _page_in(data, most_values)) is None:
+            raise
+        return page
+    message = _decoded_at_once(data)
+    if message is not None and message.id is None and message.params:
+        message.params = {key: _brief(key, it) for key, it in message.params.items()}
+    return message or await run_sync(_repaired, data, abandon_on_cancel=True)
+
+
+def number_near_the_ends(data: bytes) -> int | None:
+    """Return the id of a message that is not decoded, if it stands near one of its ends."""
+    number = _NUMBER.search(data[:_END]) or _NUMBER.search(data[-_END:])
+    return None if number is None else int(number[1])
 
 
 async def result_in(message: Message, data: bytes) -> dict[str, Any]:
@@ -94,16 +145,18 @@ async def result_in(message: Message, data: bytes) -> dict[str, Any]:
         FailedError: when it cannot be read, or is nested too deeply.
     """
     if message.error is not None:
-        raise ServerRpcError(message.error.code, message.error.message, message.error.data)
+        # An exception may be kept for long.
+        details = message.error.data if len(data) <= LARGE else None
+        raise ServerRpcError(message.error.code, message.error.message, details)
     result = message.result
     if result is None:
         raise FailedError(UNREADABLE)
-    if data.count(b"{") + data.count(b"[") <= MOST_LEVELS:
-        return result
-    if len(data) <= LARGE:
-        whole = _within_depth(result, data)
-    else:
+    if len(data) > LARGE:
         whole = await run_sync(_within_depth, result, data, abandon_on_cancel=True)
+    elif data.count(b"{") + data.count(b"[") <= MOST_LEVELS:
+        return result
+    else:
+        whole = _within_depth(result, data)
     if whole is None:
         raise FailedError(UNREADABLE)
     return whole
@@ -144,6 +197,11 @@ class _Envelope(msgspec.Struct):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Page(msgspec.Struct):
+    id: int | str
+    result: dict[str, msgspec.Raw]
+
+
 def _as_plain(value: object) -> object:
     """Return a value that the encoder does not know in a form that it does."""
     if isinstance(value, Mapping):
@@ -157,6 +215,10 @@ def _as_plain(value: object) -> object:
 
 _messages = msgspec.json.Decoder(Message)
 _envelopes = msgspec.json.Decoder(_Envelope)
+_pages = msgspec.json.Decoder(_Page)
+_items = msgspec.json.Decoder(list[msgspec.Raw])
+_values = msgspec.json.Decoder()
+_LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 _plain = msgspec.json.Encoder(enc_hook=_as_plain)
 
 
@@ -170,8 +232,78 @@ def _decoded(data: bytes) -> Message | None:
     return message
 
 
+def _decoded_at_once(data: bytes) -> Message | None:
+    # Collecting garbage meanwhile would take several times as long, and find none.
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _decoded(data)
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
+def _brief(key: str, value: Any) -> Any:
+    """Return what is kept of a large notification, a thousand of which may wait for a client."""
+    if isinstance(value, str):
+        left = len(value) - LONGEST_TEXT
+        return f"{value[:LONGEST_TEXT]}… ({left} more characters)" if left > 0 else value
+    size = len(_plain.encode(value))
+    if size <= LONGEST_TEXT:
+        return value
+    return f"… ({size} bytes are left out)" if key == "data" else None
+
+
+async def _page_in(data: bytes, most_values: int) -> Message | None:
+    """Return the page of a list, decoded item by item; ``None`` if it is another message."""
+    try:
+        await check_values(data, LISTED * most_values)
+        page = _pages.decode(data)
+        result: dict[str, Any] = {}
+        for name, raw in page.result.items():
+            if name in _LISTS:
+                result[name] = await _list_in(bytes(raw), most_values)
+            else:
+                await check_values(bytes(raw), most_values)
+                result[name] = _values.decode(raw)
+    except (FailedError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+    return Message(id=page.id, result=result) if result.keys() & set(_LISTS) else None
+
+
+async def _list_in(data: bytes, most_values: int) -> list[Any]:
+    items: list[Any] = []
+    done = 0
+    for raw in _items.decode(data):
+        await check_values(bytes(raw), most_values)
+        items.append(_values.decode(raw))
+        done += len(raw)
+        if done > LARGE:
+            done = 0
+            await checkpoint()
+    return items
+
+
+def _without_half_pairs(text: bytes) -> bytes:
+    """Replace lone surrogates, in slices: other threads have to wait for each."""
+    if b"\\ud" not in text and b"\\uD" not in text:
+        return text
+    pieces: list[bytes] = []
+    start = 0
+    while start < len(text):
+        piece = text[start : start + _SLICE]
+        # Not within an escape; only a very long text of nothing but escapes is cut anywhere.
+        if start + _SLICE < len(text) and not piece.rstrip(_OF_ESCAPES):
+            piece = text[start : start + 8 * _SLICE]
+        if start + len(piece) < len(text):
+            piece = piece[: len(piece.rstrip(_OF_ESCAPES))] or piece
+        pieces.append(_HALF_PAIR.sub(rb"\1\\ufffd", piece))
+        start += len(piece)
+    return b"".join(pieces)
+
+
 def _repaired(data: bytes) -> Message | None:
-    text = _HALF_PAIR.sub(rb"\1\\ufffd", data.removeprefix(_BYTE_ORDER_MARK))
+    text = _without_half_pairs(data.removeprefix(_BYTE_ORDER_MARK))
     shallow = without_depths(text)
     if shallow != data and (message := _decoded(shallow)) is not None:
         return message
@@ -179,8 +311,8 @@ def _repaired(data: bytes) -> Message | None:
         said = _envelopes.decode(text)
     except RecursionError:
         # No parser can read it; the id of the request is near one of the ends.
-        number = _NUMBER.search(text[:_END]) or _NUMBER.search(text[-_END:])
-        return None if number is None else Message(id=int(number[1]))
+        number = number_near_the_ends(text)
+        return None if number is None else Message(id=number)
     except (ValueError, msgspec.MsgspecError):
         return None
     if said.id is None or said.method is not None:

@@ -15,8 +15,8 @@ MOST_LEVELS = 200
 
 _MARKER = msgspec.json.encode(TOO_DEEP)
 _SIGNS = (b'"', b"[", b"]", b"{", b"}")
-_MOST_SIGNS = 2_000_000
-"""The most brackets and quotes that are scanned: all other calls wait about a second."""
+_MOST_SIGNS = 500_000
+"""The most brackets and quotes that are scanned, in a thread if they are many."""
 # Brackets in strings do not count. Possessive, so that no text takes long.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 # The levels of `{"result": {"tools": [{"inputSchema": {}}]}}`, counted from the outside.

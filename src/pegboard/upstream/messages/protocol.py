@@ -18,6 +18,7 @@ __all__ = [
     "LATEST_MODERN",
     "LOG_LEVEL",
     "METHOD_NOT_FOUND",
+    "MODERN_FIELDS",
     "MODERN_VERSIONS",
     "PROTOCOL_VERSION",
     "SERVER_INFO",
@@ -27,6 +28,8 @@ __all__ = [
     "marked_headers",
     "param_headers",
     "request_headers",
+    "without_modern_fields",
+    "without_reserved_keys",
 ]
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -34,6 +37,7 @@ MODERN_VERSIONS: Final = ("2026-07-28",)
 LATEST_HANDSHAKE: Final = HANDSHAKE_VERSIONS[-1]
 LATEST_MODERN: Final = MODERN_VERSIONS[-1]
 
+_RESERVED: Final = "io.modelcontextprotocol/"
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -49,6 +53,8 @@ CONNECTION_CLOSED: Final = -32000
 HEADER_MISMATCH: Final = -32020
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 
+MODERN_FIELDS: Final = frozenset({"resultType", "inputRequests", "requestState", "_meta"})
+"""The fields of a result that only the modern era has, and the one whose keys it reserves."""
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that the header ``Mcp-Name`` repeats, by method."""
 _PLAIN_HEADER = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
@@ -66,6 +72,24 @@ _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SCHEMA_MAPS = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
 
 Path = tuple[str, ...]
+
+
+def without_modern_fields(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result without what only the modern era has: a handshake server cannot mean it."""
+    kept = without_reserved_keys(result)
+    return {key: kept[key] for key in kept if key == "_meta" or key not in MODERN_FIELDS}
+
+
+def without_reserved_keys(params: dict[str, Any]) -> dict[str, Any]:
+    """Return a result or parameters without the keys in ``_meta`` that belong to the modern era."""
+    meta: object = params.get("_meta")
+    if not isinstance(meta, dict):
+        return params
+    said = cast("dict[str, Any]", meta)
+    if not any(it.startswith(_RESERVED) for it in said):
+        return params
+    kept = {key: value for key, value in said.items() if not key.startswith(_RESERVED)}
+    return {**params, "_meta": kept}
 
 
 def request_headers(version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:

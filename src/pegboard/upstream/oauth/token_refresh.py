@@ -229,6 +229,8 @@ class TokenRefresh(httpx2.Auth, ABC):
             while (outgoing := await _next(steps, response)) is not None:
                 try:
                     response = await send(_limited(outgoing, attempt.request))
+                except ServerAuthenticationError:
+                    raise
                 except Exception as error:
                     raise self.failed(f"failed: {_reason(error)}.") from error
 

@@ -22,6 +22,8 @@ from mcp.shared.auth import (
 )
 from pydantic import BaseModel, ValidationError
 
+from pegboard.config.atomic_write import make_folder
+from pegboard.config.secrets.kept_secrets import note_in_keyring
 from pegboard.config.servers import OAuthConfig, ServerConfig
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
@@ -132,7 +134,7 @@ class FileTokenStorage(LoginStorage):
 
     def _save(self, text: str) -> None:
         folder = self._path.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         # `mkstemp` makes files that only their owner can read.
         handle, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=folder)
         temporary = Path(name)
@@ -172,6 +174,8 @@ class KeyringTokenStorage(LoginStorage):
         return self._keyring.get_password(_SERVICE, self._key)
 
     def _save(self, text: str) -> None:
+        with suppress(OSError):
+            note_in_keyring(self._key)
         self._keyring.set_password(_SERVICE, self._key, text)
 
 

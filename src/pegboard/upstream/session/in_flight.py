@@ -2,13 +2,15 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import Any
 
 import anyio
 
+from pegboard.model.hidden_characters import visible, visible_json
 from pegboard.upstream.call_context import CallContext, OnLog, told
 
 __all__ = ["LAST_NOTES", "CallInFlight", "CallsInFlight", "UnclaimedRequestError", "reaches"]
@@ -22,8 +24,15 @@ Beyond that, only the newest progress waits, and of further logs only their numb
 """
 MOST_UNCLAIMED = 100
 """The most server requests that may wait until their call is known."""
+MOST_ASKED = 50
+"""The most calls that are asked whether they want a log message, the newest first."""
 GIVEN_UP = 300.0
-"""Seconds during which a server may still send messages about a cancelled call."""
+"""Seconds during which a server may still send messages about a cancelled call.
+
+It ends earlier if the server answers the cancelled call after all, as many do.
+"""
+_MOST_GIVEN_UP = 1000
+"""The most cancelled calls of one client whose answers are awaited one by one."""
 LAST_NOTES = 2.0
 """Seconds that a result waits until the notifications before it are delivered."""
 
@@ -44,6 +53,8 @@ class CallInFlight:
 
     def __init__(self, context: CallContext, calls: "CallsInFlight | None") -> None:
         self.context: CallContext = context
+        self.number: int | str | None = None
+        """The id of its request."""
         self._calls = calls
         self._notes: deque[Callable[[], object]] = deque()
         self._newest: Callable[[], object] | None = None
@@ -84,7 +95,7 @@ class CallInFlight:
         done, message = _number(params.get("progress")), params.get("message")
         if tell is None or done is None:
             return
-        words = message if isinstance(message, str) else None
+        words = visible(message) if isinstance(message, str) else None
         self._note_progress(partial(tell, done, _number(params.get("total")), words))
 
     def wants(self, params: Mapping[str, Any]) -> bool:
@@ -99,7 +110,7 @@ class CallInFlight:
             return
         if len(self._notes) < MOST_NOTES:
             self._logs += 1
-            self._notes.append(partial(self._tell_log, tell, params))
+            self._notes.append(partial(self._tell_log, tell, visible_json(params)))
             return
         self._left_out += 1
         if self._left_out == 1:
@@ -188,25 +199,37 @@ class CallsInFlight:
     """All running calls of one session, the newest last."""
 
     def __init__(self) -> None:
-        self._calls: dict[CallInFlight, None] = {}
+        self._calls = _ByClient()
         self._unclaimed: set[_Unclaimed] = set()
-        self._given_up: dict[str, float] = {}
-        """Until when the server may still send messages to the client of a cancelled call."""
+        self._given_up: dict[str, _GivenUp] = {}
+        """The cancelled calls by client; the client that cancelled last is the last."""
+        self._unanswered: dict[int | str, str] = {}
+        """The clients of the cancelled calls, by the ids of their requests."""
 
     def add(self, call: CallInFlight) -> None:
         """Note that a call has begun."""
-        self._calls[call] = None
+        self._calls.add(call)
 
     def discard(self, call: CallInFlight, *, answered: bool, given_up: bool = False) -> None:
         """Note that a call has ended: with a response of the server, or cancelled.
 
         A server need not notice a cancellation: later messages may be about that call.
         """
-        self._calls.pop(call, None)
+        self._calls.discard(call)
         if given_up:
-            self._given_up[call.context.client] = anyio.current_time() + GIVEN_UP
+            self._give_up(call)
         for unclaimed in self._unclaimed:
             unclaimed.take_note(call, answered=answered)
+
+    def answered_late(self, number: int | str | None) -> None:
+        """Note the response to a cancelled request: its call is over in the server, too."""
+        client = None if number is None else self._unanswered.pop(number, None)
+        if client is None:
+            return
+        given_up = self._given_up[client]
+        given_up.numbers.discard(number)
+        if not given_up.numbers:
+            del self._given_up[client]
 
     def owners(self, came_with: CallInFlight | None = None) -> list[CallInFlight] | None:
         """Return the calls that a message may belong to, the newest last.
@@ -217,16 +240,38 @@ class CallsInFlight:
         """
         if came_with is not None and came_with in self._calls:
             return [came_with]
-        if len({it.context.client for it in self._calls} | self._left_behind()) > 1:
-            return None
-        return list(self._calls)
+        return list(self._calls) if self._are_of_one_client() else None
 
-    def _left_behind(self) -> set[str]:
-        """Return the clients of calls that were cancelled not long ago."""
+    def _are_of_one_client(self) -> bool:
+        left_behind = self._left_behind()
+        if len(left_behind) > 1 or self._calls.clients > 1:
+            return False
+        client = self._calls.any_client()
+        return not left_behind or client is None or client in left_behind
+
+    def _give_up(self, call: CallInFlight) -> None:
+        client = call.context.client
+        given_up = self._given_up.pop(client, None) or _GivenUp()
+        given_up.until = anyio.current_time() + GIVEN_UP
+        number = call.number if len(given_up.numbers) < _MOST_GIVEN_UP else None
+        given_up.numbers.add(number)
+        if number is not None:
+            self._unanswered[number] = client
+        self._given_up[client] = given_up
+
+    def _left_behind(self) -> Set[str]:
+        """Return the clients of cancelled calls that may still run in the server."""
         if self._given_up:
             now = anyio.current_time()
-            self._given_up = {it: end for it, end in self._given_up.items() if end > now}
-        return {*self._given_up}
+            while self._given_up:
+                client, given_up = next(iter(self._given_up.items()))
+                if given_up.until > now:
+                    break
+                del self._given_up[client]
+                for number in given_up.numbers:
+                    if number is not None:
+                        self._unanswered.pop(number, None)
+        return self._given_up.keys()
 
     async def asking_call(self, came_with: CallInFlight | None = None) -> CallInFlight | None:
         """Return the call that a server request belongs to; ``None`` if it is of no call.
@@ -242,7 +287,10 @@ class CallsInFlight:
             raise UnclaimedRequestError
         if owners is None:
             owners = await self._settled(_Unclaimed(self._calls))
-        return owners[-1] if owners else None
+        if not owners:
+            return None
+        # They are of one client, which may have closed the stream of the newest.
+        return next((it for it in reversed(owners) if it.context.is_reachable()), owners[-1])
 
     async def _settled(self, unclaimed: "_Unclaimed") -> list[CallInFlight]:
         if len(self._unclaimed) >= MOST_UNCLAIMED:
@@ -261,31 +309,90 @@ class CallsInFlight:
     ) -> CallInFlight | None:
         """Queue a log message for one of the calls that it may belong to, and return that call.
 
-        The newest call that wants it gets it: all are of one client, which needs it once.
+        The newest call that wants it gets it: all are of one client, which needs it once. Not all
+        are asked: a server may send thousands of messages while thousands of calls run.
         """
-        for call in reversed(self.owners(came_with) or ()):
+        if came_with is not None and came_with in self._calls:
+            asked: Iterable[CallInFlight] = (came_with,)
+        else:
+            asked = reversed(self._calls) if self._are_of_one_client() else ()
+        for call in islice(asked, MOST_ASKED):
             if call.wants(params):
                 call.note_log(params)
                 return call
         return None
 
 
+class _GivenUp:
+    """The cancelled calls of one client, and until when the server may send messages about them."""
+
+    __slots__ = ("numbers", "until")
+
+    def __init__(self) -> None:
+        self.numbers: set[int | str | None] = set()
+        """The ids of their requests; ``None`` for those whose answers are not awaited."""
+        self.until = 0.0
+
+
 class _Unclaimed:
     """The calls that a server request may belong to."""
 
     def __init__(self, calls: Iterable[CallInFlight]) -> None:
-        self.calls: dict[CallInFlight, None] = dict.fromkeys(calls)
+        self.calls = _ByClient(calls)
         self.settled: anyio.Event = anyio.Event()
         self.is_lost: bool = False
 
     def take_note(self, call: CallInFlight, *, answered: bool) -> None:
         if call not in self.calls:
             return
-        del self.calls[call]
+        self.calls.discard(call)
         # The request may be of the cancelled call, so it must not reach another client.
         self.is_lost = self.is_lost or not answered
-        if self.is_lost or len({it.context.client for it in self.calls}) <= 1:
+        if self.is_lost or self.calls.clients <= 1:
             self.settled.set()
+
+
+class _ByClient:
+    """Some calls, the newest last, and how many each client has: asked for every message."""
+
+    def __init__(self, calls: "Iterable[CallInFlight]" = ()) -> None:
+        self._calls: dict[CallInFlight, None] = {}
+        self._counts: dict[str, int] = {}
+        for it in calls:
+            self.add(it)
+
+    def __contains__(self, call: CallInFlight) -> bool:
+        return call in self._calls
+
+    def __iter__(self) -> Iterator[CallInFlight]:
+        return iter(self._calls)
+
+    def __reversed__(self) -> Iterator[CallInFlight]:
+        return reversed(self._calls)
+
+    @property
+    def clients(self) -> int:
+        """How many clients they are of."""
+        return len(self._counts)
+
+    def any_client(self) -> str | None:
+        """Return one of their clients; ``None`` if there is no call."""
+        return next(iter(self._counts), None)
+
+    def add(self, call: CallInFlight) -> None:
+        if call not in self._calls:
+            client = call.context.client
+            self._counts[client] = self._counts.get(client, 0) + 1
+            self._calls[call] = None
+
+    def discard(self, call: CallInFlight) -> None:
+        if call not in self._calls:
+            return
+        del self._calls[call]
+        client = call.context.client
+        self._counts[client] -= 1
+        if not self._counts[client]:
+            del self._counts[client]
 
 
 def _number(value: object) -> float | None:

@@ -10,7 +10,11 @@ from anyio.abc import TaskGroup
 from pegboard.upstream.connection import Changed, OnChanged
 from pegboard.upstream.messages.channel import MessageChannel
 from pegboard.upstream.messages.jsonrpc import Message, ServerRpcError, number_of
-from pegboard.upstream.messages.protocol import METHOD_NOT_FOUND, SUBSCRIPTION_ID
+from pegboard.upstream.messages.protocol import (
+    METHOD_NOT_FOUND,
+    SUBSCRIPTION_ID,
+    without_reserved_keys,
+)
 from pegboard.upstream.session.in_flight import CallInFlight
 from pegboard.upstream.session.request_routing import KINDS, RequestRouting
 
@@ -18,7 +22,7 @@ __all__ = ["Incoming", "OnEvent"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
-MOST_REQUESTS = 1000
+MOST_REQUESTS = 256
 """The most requests of a server that wait for a response; further ones are dropped."""
 _SECONDS_TO_SEND = 60.0
 
@@ -52,6 +56,8 @@ class Incoming:
         self._with_progress: dict[object, CallInFlight] = {}
         self._subscriptions: dict[object, OnEvent] = {}
         self._responding: dict[object, anyio.CancelScope] = {}
+        self.is_legacy: bool = False
+        """True when the session began with the handshake."""
         self._open = 0
         """How many requests of the server have no response yet."""
 
@@ -81,9 +87,13 @@ class Incoming:
 
         It returns a wait when many notifications wait for the client of that call.
         """
+        if self.is_legacy and message.params:
+            message.params = without_reserved_keys(message.params)
         try:
-            if message.id is None:
-                self._take_notification(message.method or "", message.params or {}, came_with)
+            if message.method is None:
+                self._routing.calls.answered_late(message.number)
+            elif message.id is None:
+                self._take_notification(message.method, message.params or {}, came_with)
             elif self._open >= MOST_REQUESTS:
                 logger.debug("request_dropped: server %r sends too many", self._server)
             elif self._channel is None or self._group is None:

@@ -29,6 +29,9 @@ __all__ = ["CLIENT", "negotiate"]
 
 CLIENT: Mapping[str, str] = {"name": "pegboard", "version": installed_version()}
 """What servers are told of their client."""
+MOST_INSTRUCTIONS = 100_000
+"""The most characters of a server's instructions that are kept."""
+_LONGEST_NAME = 200
 DISCOVER_SECONDS = 10.0
 """How long a server may take for the question which era it speaks; then it is shaken hands with."""
 
@@ -157,9 +160,9 @@ async def _handshake(ask: Ask, config: ServerConfig, capabilities: Mapping[str, 
     return Negotiated(
         era="legacy",
         version=said.protocol_version,
-        server_name=said.server_info.name,
-        server_version=said.server_info.version or "",
-        instructions=said.instructions or "",
+        server_name=said.server_info.name[:_LONGEST_NAME],
+        server_version=(said.server_info.version or "")[:_LONGEST_NAME],
+        instructions=(said.instructions or "")[:MOST_INSTRUCTIONS],
         capabilities=_offered(said.capabilities),
     )
 
@@ -173,9 +176,9 @@ def _negotiated(found: _Discovered) -> Negotiated:
     return Negotiated(
         era="modern",
         version=_mutual(found.supported_versions) or LATEST_MODERN,
-        server_name=info.name,
-        server_version=info.version or "",
-        instructions=found.instructions or "",
+        server_name=info.name[:_LONGEST_NAME],
+        server_version=(info.version or "")[:_LONGEST_NAME],
+        instructions=(found.instructions or "")[:MOST_INSTRUCTIONS],
         capabilities=_offered(found.capabilities),
     )
 

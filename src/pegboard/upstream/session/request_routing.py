@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
+from pegboard.model.hidden_characters import visible_json
+from pegboard.upstream.messages.extensions import carried_capabilities
 from pegboard.upstream.messages.jsonrpc import ServerRpcError, plain_json
 from pegboard.upstream.messages.protocol import INTERNAL_ERROR, INVALID_REQUEST
 from pegboard.upstream.server_requests import (
@@ -19,7 +22,7 @@ from pegboard.upstream.server_requests import (
 )
 from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, UnclaimedRequestError
 
-__all__ = ["KINDS", "RequestRouting"]
+__all__ = ["KINDS", "LARGEST_QUESTION", "RequestRouting"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
@@ -73,6 +76,13 @@ _SHAPES: dict[QuestionKind, tuple[str, type, str]] = {
     ),
 }
 """The name and the form of each result, and what the log says about an invalid one."""
+_WORDS = ("message", "systemPrompt", "url")
+_LABELS = frozenset({"title", "description", "enumNames"})
+"""The words of a question, and of the schema of a form."""
+LARGEST_QUESTION = 65_536
+"""Bytes that the words and forms of the questions of one message may have."""
+_TOO_LARGE = f"its words and its form have more than {LARGEST_QUESTION} bytes"
+_encode = msgspec.json.Encoder().encode
 _WHOSE = (
     "Calls of several clients are running, and this request may be of any of them: give the "
     'server `"sharing": "per_client"` in its entry'
@@ -138,10 +148,28 @@ class RequestRouting:
         """Return the client capabilities that a modern server is told for a call."""
         context = call.context
         if context.capabilities is not None:
-            return context.capabilities
+            said = context.capabilities
+            return carried_capabilities(said) if said else said
         if context.questions is None:
             return self._own_capabilities
         return _capabilities_of(_answered_by(context.questions))
+
+    def shown(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Return a result with questions for a client, as a person may see them.
+
+        Raises:
+            ProtocolError: when one of them is of a kind that Pegboard does not carry.
+        """
+        asked: object = raw.get("inputRequests")
+        if not isinstance(asked, dict) or not asked:
+            return raw
+        questions = cast("dict[str, Any]", asked)
+        if any(_kind_of(it) is None for it in questions.values()):
+            raise self._unanswered("its method is unknown")
+        if sum(_size(it.get("params")) for it in questions.values()) > LARGEST_QUESTION:
+            raise self._unanswered(_TOO_LARGE)
+        shown = {key: {**it, "params": _shown(it.get("params"))} for key, it in questions.items()}
+        return raw if shown == questions else {**raw, "inputRequests": shown}
 
     def _allows(self, kind: QuestionKind) -> bool:
         return kind in self._questions.of_calls or self._questions.of_kind(kind) is not None
@@ -149,6 +177,9 @@ class RequestRouting:
     async def _answer(
         self, kind: QuestionKind, asked: Mapping[str, Any], call: CallInFlight | None
     ) -> Mapping[str, Any]:
+        if _size(asked) > LARGEST_QUESTION:
+            raise ServerRpcError(INVALID_REQUEST, _TOO_LARGE)
+        asked = _shown(asked)
         brought = None if call is None else call.context.questions
         question = (brought or self._questions).of_kind(kind)
         if question is not None:
@@ -178,6 +209,45 @@ def _capabilities_of(
 
 def _answered_by(questions: Questions) -> set[QuestionKind]:
     return {kind for kind in KINDS.values() if questions.of_kind(kind) is not None}
+
+
+def _shown(params: Any) -> Any:
+    """Return a question whose words hide nothing; what a client sends back stays as it is."""
+    if not isinstance(params, Mapping):
+        return params
+    asked = cast("Mapping[str, Any]", params)
+    words = {key: visible_json(asked[key]) for key in _WORDS if key in asked}
+    form: object = asked.get("requestedSchema")
+    if isinstance(form, Mapping):
+        words["requestedSchema"] = _shown_form(cast("Mapping[str, Any]", form))
+    return asked if all(asked[key] is it for key, it in words.items()) else {**asked, **words}
+
+
+def _size(params: Any) -> int:
+    """Return how many bytes `_shown` looks through."""
+    if not isinstance(params, Mapping):
+        return 0
+    asked = cast("Mapping[str, Any]", params)
+    # A server of this process may have values that are not JSON.
+    with suppress(TypeError, ValueError, RecursionError):
+        return sum(len(_encode(asked[it])) for it in (*_WORDS, "requestedSchema") if it in asked)
+    return 0
+
+
+def _shown_form(schema: Any) -> Any:
+    """Return a form with its titles and descriptions visible: names and choices are data."""
+    if isinstance(schema, Mapping):
+        given = cast("Mapping[str, Any]", schema)
+        shown: dict[str, Any] = {}
+        for key, value in given.items():
+            is_text = key in _LABELS and isinstance(value, str | list)
+            shown[key] = visible_json(value) if is_text else _shown_form(value)
+        return given if all(given[key] is it for key, it in shown.items()) else shown
+    if isinstance(schema, list):
+        items = cast("list[Any]", schema)
+        parts = [_shown_form(it) for it in items]
+        return items if all(a is b for a, b in zip(items, parts, strict=True)) else parts
+    return schema
 
 
 def _kind_of(question: object) -> QuestionKind | None:

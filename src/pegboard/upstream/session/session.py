@@ -13,7 +13,7 @@ from opentelemetry.propagate import inject
 from opentelemetry.trace import ProxyTracerProvider, SpanKind, get_tracer, get_tracer_provider
 
 from pegboard.config import ServerConfig
-from pegboard.errors import ProtocolError, ServerTimeoutError, UpstreamError
+from pegboard.errors import ProtocolError, UpstreamError
 from pegboard.upstream.call_context import CallContext
 from pegboard.upstream.connection import (
     Greeting,
@@ -22,23 +22,28 @@ from pegboard.upstream.connection import (
     ResumePoint,
     WatchedResources,
 )
+from pegboard.upstream.events import ServerLogger
 from pegboard.upstream.http.pool import HttpPool
 from pegboard.upstream.http.streamable_http import StreamableHttpChannel
 from pegboard.upstream.messages.channel import MessageChannel
+from pegboard.upstream.messages.extensions import check_result_type
 from pegboard.upstream.messages.failures import FailedError, Failure
 from pegboard.upstream.messages.jsonrpc import ServerRpcError
 from pegboard.upstream.messages.protocol import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
     LOG_LEVEL,
+    MODERN_FIELDS,
     PROTOCOL_VERSION,
     marked_headers,
     param_headers,
     request_headers,
+    without_modern_fields,
 )
 from pegboard.upstream.server_requests import Questions
 from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight, reaches
 from pegboard.upstream.session.incoming import Incoming, OnEvent
+from pegboard.upstream.session.list_pages import read_pages
 from pegboard.upstream.session.negotiation import CLIENT, negotiate
 from pegboard.upstream.session.request_routing import RequestRouting
 from pegboard.upstream.session.subscriptions import watch_lists, watch_resources
@@ -50,9 +55,10 @@ __all__ = ["UpstreamSession", "open_session"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
-MAX_PAGES = 1000
 MAX_ROUNDS = 10
 """How often a server may return ``input_required`` in one call."""
+MAX_QUESTIONS = 100
+"""How many inputs a server may ask for in one such result."""
 _OF_THE_PROTOCOL = frozenset(
     {"progressToken", CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION}
 )
@@ -78,11 +84,13 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
     questions: Questions,
     on_lost: Callable[[str], None],
     on_changed: OnChanged,
+    log: ServerLogger | None = None,
     grace: float = GRACE,
 ) -> AsyncGenerator["UpstreamSession"]:
     """Connect, negotiate the era that the server speaks, and disconnect at the end.
 
-    A process has ``grace`` seconds to end by itself.
+    A process has ``grace`` seconds to end by itself, and ``log`` gets what it writes to standard
+    error.
 
     Raises:
         UpstreamError: when connecting failed; the message says why.
@@ -99,6 +107,7 @@ async def open_session(  # noqa: PLR0913 - a session is told all of it
                 receive=incoming.receive,
                 on_lost=on_lost,
                 is_legacy="legacy" in (greeting, config.protocol),
+                log=log,
                 grace=grace,
             ) as channel,
             anyio.create_task_group() as group,
@@ -176,6 +185,7 @@ class UpstreamSession:
         )
         if self.negotiated.era == "modern":
             return
+        self._incoming.is_legacy = True
         if isinstance(self._channel, StreamableHttpChannel):
             self._channel.session_headers = {"mcp-protocol-version": self.negotiated.version}
         note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -207,8 +217,13 @@ class UpstreamSession:
                     await self._log_from(brought.log_level)
                 sent = {**(params or {}), **brought.params}
                 raw = await self._exchange(method, sent, call, resume=resume)
+                if self.negotiated.era == "legacy" and not MODERN_FIELDS.isdisjoint(raw):
+                    raw = without_modern_fields(raw)
                 if raw.get("resultType") == "input_required" and not brought.passes_questions_on:
                     raw = await self._answer_questions(method, sent, raw, call)
+                if raw.get("resultType", "complete") != "complete" or "content" not in raw:
+                    check_result_type(raw, method, server=self._config.name)
+                    raw = self._routing.shown(raw)
                 await call.all_told()
         except Exception as error:
             raise error_of(error, self._config, tool=tool) from error
@@ -218,34 +233,11 @@ class UpstreamSession:
         """Return the items of all pages of a list such as ``tools/list``.
 
         Raises:
-            UpstreamError: when a page failed, or the list never ends.
+            UpstreamError: when a page failed, or the list is too long or never ends.
         """
-        limit = self._config.timeouts.list
-        key = "resourceTemplates" if "templates" in method else method.partition("/")[0]
-        items: list[dict[str, Any]] = []
-        with anyio.move_on_after(limit):
-            cursors: set[str] = set()
-            cursor: str | None = None
-            for _ in range(MAX_PAGES):
-                page = await self.request(method, {"cursor": cursor} if cursor else {})
-                found: object = page.get(key) or []
-                more: object = page.get("nextCursor") or None
-                if not isinstance(found, list) or not isinstance(more, str | None):
-                    raise self._unreadable(method)
-                cursor = more
-                items.extend(cast("list[dict[str, Any]]", found))
-                if cursor is None:
-                    self._learn(method, items)
-                    return items
-                if cursor in cursors:
-                    raise self._endless(method)
-                cursors.add(cursor)
-            raise self._endless(method)
-        raise ServerTimeoutError(
-            f"Server {self._config.name!r} did not finish `{method}` within {limit:g} s. Raise its "
-            "`timeouts.list` if it needs longer.",
-            server=self._config.name,
-        )
+        items = await read_pages(self.request, method, self._config)
+        self._learn(method, items)
+        return items
 
     async def watch(self, resources: WatchedResources) -> None:
         """Report changes for as long as this runs; legacy servers send them unasked."""
@@ -345,6 +337,7 @@ class UpstreamSession:
         message["params"] = params
         receive, has_token = self._incoming.receive, False
         if call is not None:
+            call.number = number
             receive = partial(receive, came_with=call)
             has_token = call.context.on_progress is not None
             if has_token:
@@ -446,6 +439,12 @@ class UpstreamSession:
             if raw.get("requestState") is not None:
                 more["requestState"] = raw["requestState"]
             asked: object = raw.get("inputRequests")
+            if isinstance(asked, dict) and len(cast("dict[str, Any]", asked)) > MAX_QUESTIONS:
+                raise ProtocolError(
+                    f"Server {self._config.name!r} asked for more than {MAX_QUESTIONS} inputs at "
+                    "once.",
+                    server=self._config.name,
+                )
             if isinstance(asked, dict) and asked:
                 more["inputResponses"] = await self._routing.answers(
                     cast("dict[str, Any]", asked), call
@@ -458,18 +457,6 @@ class UpstreamSession:
                 return raw
         raise ProtocolError(
             f"Server {self._config.name!r} asked for input more than {MAX_ROUNDS} times.",
-            server=self._config.name,
-        )
-
-    def _unreadable(self, method: str) -> ProtocolError:
-        return ProtocolError(
-            f"Server {self._config.name!r} does not return a list for `{method}`.",
-            server=self._config.name,
-        )
-
-    def _endless(self, method: str) -> ProtocolError:
-        return ProtocolError(
-            f"Server {self._config.name!r} never ends its list `{method}`.",
             server=self._config.name,
         )
 

@@ -1,5 +1,6 @@
 """Translate errors of transports, the network and processes into Pegboard's errors."""
 
+import copy
 from collections.abc import Iterator
 from typing import TypeVar, cast
 
@@ -12,8 +13,10 @@ from pegboard.errors import (
     ProtocolError,
     ServerAuthenticationError,
     ServerUnavailableError,
+    UntrustedAddressError,
     UpstreamError,
 )
+from pegboard.model.hidden_characters import visible
 from pegboard.upstream.connection import (
     HeaderMismatchError,
     ResumableLossError,
@@ -29,6 +32,8 @@ __all__ = ["error_of"]
 
 L = TypeVar("L", bound=ConnectionLostError)
 
+_LONGEST_MESSAGE = 10_000
+"""The most characters of a server's error message that are kept."""
 _MAY_HAVE_RUN = "The call may have run all the same: look before you repeat it."
 
 
@@ -74,7 +79,13 @@ def _known(  # noqa: PLR0911 - one for each kind
 
 
 def _from_rpc(error: ServerRpcError, config: ServerConfig, tool: str) -> ProtocolError:
-    words = config.redact(error.message)
+    words = error.message
+    if len(words) > _LONGEST_MESSAGE:
+        # Cut after secrets were redacted, so that none is cut in two.
+        words = f"{config.redact(words[: 2 * _LONGEST_MESSAGE])[:_LONGEST_MESSAGE]}…"
+    else:
+        words = config.redact(words)
+    words = visible(words)
     kind = HeaderMismatchError if error.code == HEADER_MISMATCH else ProtocolError
     answered = kind(
         f"Server {config.name!r} answered with error {error.code}: {words}{_hint_of(words)}",
@@ -89,7 +100,11 @@ def _from_rpc(error: ServerRpcError, config: ServerConfig, tool: str) -> Protoco
 
 def _from_failure(error: FailedError, config: ServerConfig, tool: str) -> UpstreamError:
     failure = error.failure
-    words = config.redact(failure.message)
+    if isinstance(error.__cause__, UntrustedAddressError):
+        untrusted = copy.copy(error.__cause__)
+        untrusted.tool = tool
+        return untrusted
+    words = visible(config.redact(failure.message))
     if isinstance(error, ResumableError):
         lost = _lost(config, tool, words, kind=ResumableLossError)
         lost.resume = ResumePoint(error.number, error.last_event, error.pause)
@@ -166,7 +181,7 @@ def _words(error: BaseException, config: ServerConfig) -> str:
     leaf = next(_leaves(error))
     if isinstance(leaf, PegboardError):
         return str(leaf).rstrip(".")
-    text = config.redact(_first_line(leaf)).rstrip(".")
+    text = visible(config.redact(_first_line(leaf))).rstrip(".")
     return f"{type(leaf).__name__}: {text}" if text else type(leaf).__name__
 
 

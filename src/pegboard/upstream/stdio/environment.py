@@ -2,6 +2,7 @@
 
 import os
 
+from pegboard.config.network_variables import network_variables
 from pegboard.config.servers import ServerConfig
 from pegboard.upstream.stdio.orphans import MARK
 
@@ -32,12 +33,17 @@ _INHERITED_FAMILIES = ("LC_", "XDG_")
 def environment_for(config: ServerConfig, mark: str) -> dict[str, str]:
     """Return the environment of a server: harmless variables of ours, its own, and the mark.
 
+    Variables for certificates, proxies and package indexes are among ours, unless the server's
+    ``inherit_network`` is false.
+
     Args:
-        config: the server's; its ``env`` overrides inherited variables.
+        config: the server's; its ``shared_env`` and ``env`` override inherited variables.
         mark: identifies the server's processes, so that orphans can be found; see `orphans`.
     """
     inherited = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
-    return {"PATH": os.defpath, **inherited, **config.env, MARK: mark}
+    if config.inherit_network:
+        inherited |= network_variables(os.environ)
+    return {"PATH": os.defpath, **inherited, **config.shared_env, **config.env, MARK: mark}
 
 
 def _is_inherited(name: str, value: str) -> bool:

@@ -1,4 +1,4 @@
-"""Guardian: a small shell that kills the server processes if this process dies."""
+"""Guardian without Linux: a small shell that kills the servers' process groups if we die."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pegboard.upstream.stdio.orphans import MARK, host_mark
 
-__all__ = ["SCRIPT", "Guardian", "guardian"]
+__all__ = ["SCRIPT", "Guardian", "WatchedProcess", "guardian"]
 
 # Lines on standard input: `+GROUP` to watch a process group, `-GROUP` to forget it. Only the host
 # has the write end, so the end of the input means that the host is gone, however it died.
@@ -153,7 +153,33 @@ class Guardian:
 
 
 guardian: Guardian = Guardian()
-"""The one guardian of this process."""
+"""The one shell of this process."""
+
+
+class WatchedProcess(subprocess.Popen[bytes]):
+    """A server that is a child of this process, watched by the shell."""
+
+    def exit_descriptor(self) -> int | None:
+        """Return a new descriptor that is readable as soon as the server has ended, if there is."""
+        try:
+            return os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            return None
+
+    def wake_parent(self) -> None:
+        """Do nothing: this process is the parent."""
+
+    def kill_descendants(self, timeout: float) -> None:
+        """Do nothing: its descendants are found by their group and their mark."""
+
+    def release(self) -> None:
+        """Stop watching it."""
+        guardian.forget(self.pid)
+
+    def leave_to_parent(self) -> None:
+        """Forget it in a forked child: there is nothing to wait for."""
+        self.returncode = 0
+
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=guardian.leave_to_parent)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -20,11 +20,21 @@ import anyio.to_thread
 from pegboard.config.servers import ServerConfig
 from pegboard.errors import ServerUnavailableError
 from pegboard.upstream.stdio.environment import environment_for
-from pegboard.upstream.stdio.guardian import guardian
+from pegboard.upstream.stdio.guardian import WatchedProcess, guardian
+from pegboard.upstream.stdio.subreaper import (
+    SubreaperProcess,
+    SubreaperUnavailableError,
+    subreaper,
+)
 
-__all__ = ["cannot_start", "find_command", "launch"]
+__all__ = ["LaunchedProcess", "cannot_start", "find_command", "launch"]
+
+LaunchedProcess: TypeAlias = SubreaperProcess | WatchedProcess
+"""A server's process: a descendant of the guardian on Linux, a child of this process elsewhere."""
 
 T = TypeVar("T")
+
+_DISCARD = 5.0
 
 _WHERE_FROM = {
     "npx": "Install Node.js, which brings it.",
@@ -47,7 +57,7 @@ _REFUSALS = {
 }
 
 
-async def launch(config: ServerConfig, mark: str) -> subprocess.Popen[bytes]:
+async def launch(config: ServerConfig, mark: str) -> LaunchedProcess:
     """Start the server in a process session of its own, with pipes, watched by the guardian.
 
     A caller that is cancelled meanwhile leaves no process behind.
@@ -111,11 +121,11 @@ class _Start:
         self._config = config
         self._lock = threading.Lock()
         self._abandoned = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: LaunchedProcess | None = None
 
-    def run(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def run(self, environment: Mapping[str, str]) -> LaunchedProcess:
         command = find_command(self._config, environment)
-        return _thread.run(lambda: self._start(command, environment))
+        return self._start(command, environment)
 
     def abandon(self) -> None:
         with self._lock:
@@ -124,7 +134,7 @@ class _Start:
         if process is not None:
             _thread.submit(lambda: _discard(process))
 
-    def _start(self, command: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _start(self, command: str, environment: Mapping[str, str]) -> LaunchedProcess:
         if self._abandoned:
             raise cannot_start(self._config, "its caller was cancelled")
         process = _open(self._config, command, environment)
@@ -136,13 +146,28 @@ class _Start:
         return process
 
 
-def _open(
+def _open(config: ServerConfig, command: str, environment: Mapping[str, str]) -> LaunchedProcess:
+    try:
+        try:
+            return subreaper.start(
+                [command, *config.args],
+                cwd=config.cwd,
+                env=environment,
+                run_in_lasting_thread=_thread.run,
+            )
+        except SubreaperUnavailableError:
+            return _thread.run(lambda: _open_watched(config, command, environment))
+    except (OSError, ValueError) as error:
+        raise cannot_start(config, error) from error
+
+
+def _open_watched(
     config: ServerConfig, command: str, environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
+) -> WatchedProcess:
     try:
         # Before the server: the guardian ends it should this process die in between.
         guardian.ensure_running()
-        process = subprocess.Popen(  # noqa: S603 - to run what the configuration says is the point
+        process = WatchedProcess(
             [*_dying_with_this_thread(), command, *config.args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -152,27 +177,27 @@ def _open(
             env=environment,
             start_new_session=True,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError):
         guardian.stop_if_idle()
-        raise cannot_start(config, error) from error
+        raise
     try:
         guardian.watch(process.pid)
-    except BaseException as error:
+    except BaseException:
         _discard(process)
-        if isinstance(error, OSError):
-            raise cannot_start(config, error) from error
         raise
     return process
 
 
-def _discard(process: subprocess.Popen[bytes]) -> None:
+def _discard(process: LaunchedProcess) -> None:
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
-    process.wait()
-    guardian.forget(process.pid)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_DISCARD)
+    process.kill_descendants(_DISCARD)
+    process.release()
 
 
 def _checked(config: ServerConfig, path: Path) -> str:

@@ -2,18 +2,24 @@
 
 import asyncio  # noqa: TID251 - the event loop itself calls the reader, which saves a task switch
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
 from io import FileIO
+from typing import Any
 
 import anyio
 
 from pegboard.config.servers import ServerConfig
+from pegboard.registry.threads import context_of_asyncio
+from pegboard.upstream.messages.channel import DuplexChannel
 from pegboard.upstream.messages.failures import FailedError, Failure
+from pegboard.upstream.messages.response_limits import LARGE, RESPONSES
 
 __all__ = ["LineTooLongError", "Lines", "StdinWriter", "StdoutReader"]
 
 _NOT_SENT = Failure(kind="not_sent", message="Its process is gone.")
 _COURTESY = b'"method":"notifications/cancelled"'
+_MOST_PUT_OFF = 64 * 1024
 
 
 class StdinWriter:
@@ -27,6 +33,8 @@ class StdinWriter:
         self._lose = lose
         self._turn = anyio.Lock(fast_acquire=True)
         self._rest = memoryview(b"")
+        self._put_off = bytearray()
+        """Cancellations that could not be written at once."""
 
     async def write(self, line: bytes, number: int | str | None) -> None:
         """Write one message; ``number`` is the id of a request.
@@ -36,18 +44,25 @@ class StdinWriter:
         """
         is_busy = bool(self._rest) or self._turn.locked()
         if is_busy and number is None and _COURTESY in line[:100]:
-            # A server that does not read will not read this either, so the caller need not wait.
+            # The caller need not wait for a server that does not read: the next message brings it.
+            if len(self._put_off) < _MOST_PUT_OFF:
+                self._put_off += line + b"\n"
             return
         data = line + b"\n"
         async with self._turn:
             unwritten = len(data)
             try:
                 # The rest of a message whose sender was cancelled must come first.
-                while self._rest:
-                    await self._write_some()
+                if self._rest or self._put_off:
+                    await self._write_rest()
+                    self._take_put_off()
+                    await self._write_rest()
                 self._rest = memoryview(data)
-                while self._rest:
-                    await self._write_some()
+                await self._write_rest()
+                unwritten = 0
+                if self._put_off:
+                    self._take_put_off()
+                    self._write_now()
             except (OSError, ValueError, anyio.ClosedResourceError):
                 if self._rest.obj is data:
                     unwritten = len(self._rest)
@@ -66,14 +81,23 @@ class StdinWriter:
         if not self._pipe.closed:
             anyio.notify_closing(self._pipe)
 
-    async def _write_some(self) -> None:
+    def _take_put_off(self) -> None:
+        self._rest = memoryview(bytes(self._put_off))
+        self._put_off.clear()
+
+    async def _write_rest(self) -> None:
+        while self._rest:
+            if not self._write_now():
+                await anyio.wait_writable(self._pipe)
+
+    def _write_now(self) -> bool:
+        """Write what the pipe takes; return whether it took something."""
         if self._gone.is_set():
             raise BrokenPipeError
         written = self._pipe.write(self._rest)
-        if written is None:
-            await anyio.wait_writable(self._pipe)
-        else:
+        if written is not None:
             self._rest = self._rest[written:]
+        return written is not None
 
 
 class LineTooLongError(Exception):
@@ -87,6 +111,11 @@ class Lines:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
+
+    @property
+    def held(self) -> int:
+        """How many bytes of an incomplete line there are."""
+        return self._size
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that this chunk completes, without their ends.
@@ -121,11 +150,14 @@ _SHOWN = 100
 class StdoutReader:
     """Reads the pipe whenever the event loop says that there is something to read.
 
+    A task takes over for a large message, and a server that sends too much has to wait.
+
     Args:
         config: the server.
         pipe: its standard output.
-        take: takes one line, and tells whether it was a message.
+        channel: takes the messages.
         lose: called when the pipe ends or cannot be read, with the reason if there is one.
+        start_soon: starts a task.
         max_line_bytes: the longest line.
     """
 
@@ -134,35 +166,50 @@ class StdoutReader:
         config: ServerConfig,
         pipe: FileIO,
         *,
-        take: Callable[[bytes], bool],
+        channel: DuplexChannel,
         lose: Callable[[str | None], None],
+        start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
         max_line_bytes: int,
     ) -> None:
         self.why_lost: str = ""
         """Why the pipe is read no more, for the errors of running calls; mostly empty."""
         self._config = config
         self._pipe = pipe
-        self._take_message = take
+        self._channel = channel
         self._lose = lose
+        self._start_soon = start_soon
         self._limit = max_line_bytes
         self._lines = Lines(limit=max_line_bytes)
+        self._complete: deque[bytes] = deque()
+        self._share = RESPONSES.share(config.name)
+        self._pausing: anyio.Event | None = None
+        """Set when the pipe is read again; ``None`` while it is."""
         self._pipe_ended = False
         self._bad_lines = 0
         self._speaks_mcp = False
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(pipe, self._read)
+        self._context = context_of_asyncio()
+        self._listen()
 
-    def read_what_is_left(self) -> None:
+    async def read_what_is_left(self) -> None:
         """Read what a dead server has left in the pipe."""
         for _ in range(_LAST_CHUNKS):
+            while self._pausing is not None and not self._pipe_ended:
+                await self._pausing.wait()
             if self._pipe_ended or not self._read():
                 return
 
     def end(self) -> None:
         """Read no more."""
         self._pipe_ended = True
+        self._share.close()
         if not self._pipe.closed:
             self._loop.remove_reader(self._pipe)
+        if self._pausing is not None:
+            self._pausing.set()
+
+    def _listen(self) -> None:
+        self._context.run(self._loop.add_reader, self._pipe, self._read)
 
     def _read(self) -> bool:
         try:
@@ -180,18 +227,51 @@ class StdoutReader:
         if not chunk:
             self._stop_reading(None)
             return False
-        for line in lines:
+        for index, line in enumerate(lines):
             if self._pipe_ended:
                 break
-            self._take(line)
+            if len(line) > LARGE or self._channel.pause:
+                self._complete.extend(lines[index:])
+                break
+            self._take(line, self._channel.take(line))
+        if self._complete or self._channel.pause or self._lines.held > max(LARGE, self._share.size):
+            self._pause()
         return True
+
+    def _pause(self) -> None:
+        if not self._pipe_ended:
+            self._pausing = anyio.Event()
+            self._loop.remove_reader(self._pipe)
+            self._start_soon(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        """Take the lines that wait, and go on reading when the server may send more."""
+        if self._channel.pause:
+            await anyio.sleep(self._channel.pause)
+            self._channel.pause = 0.0
+        while self._complete and not self._pipe_ended:
+            line = self._complete.popleft()
+            self._take(line, await self._channel.take_any(line))
+        if self._lines.held <= LARGE:
+            self._share.close()
+        elif not self._pipe_ended:
+            try:
+                await self._share.grow(self._lines.held + _CHUNK)
+            finally:
+                if self._pipe_ended:
+                    self._share.close()
+        pausing, self._pausing = self._pausing, None
+        if not self._pipe_ended:
+            self._listen()
+        if pausing is not None:
+            pausing.set()
 
     def _stop_reading(self, reason: str | None) -> None:
         self.end()
         self._lose(reason)
 
-    def _take(self, line: bytes) -> None:
-        if self._take_message(line):
+    def _take(self, line: bytes, is_message: bool) -> None:  # noqa: FBT001 - for every line
+        if is_message:
             self._speaks_mcp = True
         elif line and not line.isspace():
             self._take_bad(line)

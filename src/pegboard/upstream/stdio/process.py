@@ -1,6 +1,7 @@
 """The process of a stdio server: started, watched, and killed with all it has spawned."""
 
 import logging
+import math
 import os
 import re
 import signal
@@ -17,9 +18,11 @@ import anyio.abc
 import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
-from pegboard.upstream.stdio.guardian import guardian
-from pegboard.upstream.stdio.launch import launch
+from pegboard.upstream.events import ServerLogger, ServerNote
+from pegboard.upstream.messages.response_limits import Pace
+from pegboard.upstream.stdio.launch import LaunchedProcess, launch
 from pegboard.upstream.stdio.orphans import group_lives, kill_orphans, next_mark
+from pegboard.upstream.stdio.stderr_lines import StderrLines
 
 __all__ = ["GRACE", "ServerProcess", "background", "spawn", "without_chatter"]
 
@@ -44,11 +47,14 @@ _STEP = 0.01
 _CHUNK = 65_536
 _LAST_CHUNKS = 64
 _STDERR_KEPT = 8_192
+_BYTES_PER_UNIT = 8_192
 _STDERR_SHOWN = 500
 
 
 @asynccontextmanager
-async def spawn(config: ServerConfig, *, grace: float = GRACE) -> AsyncGenerator["ServerProcess"]:
+async def spawn(
+    config: ServerConfig, *, grace: float = GRACE, log: ServerLogger | None = None
+) -> AsyncGenerator["ServerProcess"]:
     """Run the command of a server; leaving ends it, and every process it started.
 
     Raises:
@@ -56,7 +62,8 @@ async def spawn(config: ServerConfig, *, grace: float = GRACE) -> AsyncGenerator
     """
     mark = next_mark()
     # No awaits between this line and the task group: a cancelled caller would leave it running.
-    process = ServerProcess(config, await launch(config, mark), mark=mark, grace=grace)
+    launched = await launch(config, mark)
+    process = ServerProcess(config, launched, mark=mark, grace=grace, log=log)
     async with background() as tasks:
         tasks.start_soon(process.keep)
         try:
@@ -87,7 +94,13 @@ class ServerProcess:
     """One running server; ``stdin`` and ``stdout`` are its pipes, unbuffered and non-blocking."""
 
     def __init__(
-        self, config: ServerConfig, process: subprocess.Popen[bytes], *, mark: str, grace: float
+        self,
+        config: ServerConfig,
+        process: LaunchedProcess,
+        *,
+        mark: str,
+        grace: float,
+        log: ServerLogger | None = None,
     ) -> None:
         self.pid: int = process.pid
         self.mark: str = mark
@@ -98,22 +111,24 @@ class ServerProcess:
         self.stdout: FileIO = cast("FileIO", process.stdout)
         self._stderr: FileIO = cast("FileIO", process.stderr)
         self._config = config
-        self._process = process
+        self.launched: LaunchedProcess = process
+        """How it was started, and by which process its end is noticed."""
         self._grace = grace
         self._ending = anyio.Event()
         self._stopped = anyio.Event()
         self._tail = bytearray()
         self._tail_is_cut = False
-        self._line = bytearray()
-        self._line_is_cut = False
+        self._log = log
+        self._lines = StderrLines(config, log)
         for pipe in self._pipes():
             os.set_blocking(pipe.fileno(), False)
         _alive.add(self)
+        self._note("started", f"process {self.pid}")
 
     @property
     def returncode(self) -> int | None:
         """The exit code, or minus the signal that killed it; ``None`` while it runs."""
-        return self._process.returncode
+        return self.launched.returncode
 
     @property
     def stderr_tail(self) -> str:
@@ -126,17 +141,25 @@ class ServerProcess:
 
     def describe_exit(self) -> str:
         """Return how it ended, with the last lines of its standard error."""
-        code = self.returncode
-        if code is None:
-            words = "is still running"
-        elif code < 0:
-            words = f"was killed by signal {_signal_name(-code)}"
-        else:
-            words = f"exited with code {code}"
+        words = self._how_it_ended()
         tail = "\n".join(without_chatter(self.stderr_tail.splitlines())).strip()
         if len(tail) > _STDERR_SHOWN:
             tail = f"…{tail[-_STDERR_SHOWN:]}"
         return f"{words}; its last words: {tail}" if tail else words
+
+    def _how_it_ended(self) -> str:
+        code = self.returncode
+        if code is None:
+            return "is still running"
+        return (
+            f"exited with code {code}"
+            if code >= 0
+            else f"was killed by signal {_signal_name(-code)}"
+        )
+
+    def _note(self, event: ServerNote, text: str) -> None:
+        if self._log is not None:
+            self._log.note(self._config.name, event, text)
 
     async def stop(self) -> None:
         """End it and every process it started: politely, then by force. Any task may call it."""
@@ -162,7 +185,8 @@ class ServerProcess:
                 # The event loop is ending without us: there is no time for the polite way.
                 self._signal(signal.SIGKILL)
                 threading.Thread(target=self._reap, name="pegboard-reaper").start()
-            guardian.forget(self.pid)
+            else:
+                self.launched.release()
             _alive.discard(self)
             self._stopped.set()
 
@@ -187,33 +211,32 @@ class ServerProcess:
         for pipe in self._pipes():
             with suppress(OSError):
                 pipe.close()
-        # It is not a child of this process, so there is nothing to wait for.
-        self._process.returncode = 0
+        self.launched.leave_to_parent()
 
     def _pipes(self) -> tuple[FileIO, FileIO, FileIO]:
         return self.stdin, self.stdout, self._stderr
 
     async def _watch(self) -> None:
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):
-            while self._process.poll() is None:  # noqa: ASYNC110 - nothing tells us
+        descriptor = self.launched.exit_descriptor()
+        if descriptor is None:
+            while self.launched.poll() is None:  # noqa: ASYNC110 - nothing tells us
                 await anyio.sleep(2 * _STEP)
         else:
             try:
-                await anyio.wait_readable(descriptor)
+                while self.launched.poll() is None:
+                    await anyio.wait_readable(descriptor)
             finally:
                 os.close(descriptor)
-            self._process.poll()
         for _ in range(_LAST_CHUNKS):
             if not self._take_stderr():
                 break
-        if self._line:
-            self._log_stderr(b"\n")
+        self._lines.end()
+        self._note("exited", f"process {self.pid} {self._how_it_ended()}")
         self.exited.set()
         self._ending.set()
 
     async def _end_group(self) -> None:
+        self.launched.wake_parent()
         _close(self.stdin)
         with anyio.move_on_after(self._grace):
             await self.exited.wait()
@@ -230,25 +253,40 @@ class ServerProcess:
 
     async def _end_orphans(self) -> None:
         with anyio.move_on_after(_KILL):
+            await _in_thread(self.launched.kill_descendants, _KILL)
+        with anyio.move_on_after(_KILL):
             await _in_thread(kill_orphans, self.mark)
 
     def _reap(self) -> None:
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_KILL)
+            self.launched.wait(_KILL)
+        self.launched.kill_descendants(_KILL)
         kill_orphans(self.mark)
+        self.launched.release()
 
     def _signal(self, number: signal.Signals) -> None:
+        self.launched.wake_parent()
         with suppress(OSError):
             os.killpg(self.pid, number)
             # A frozen process sees no signal before it is thawed.
             os.killpg(self.pid, signal.SIGCONT)
 
     async def _read_stderr(self) -> None:
+        pace = Pace()
         with suppress(OSError, ValueError, anyio.ClosedResourceError):
             while True:
-                await anyio.wait_readable(self._stderr)
-                if self._take_stderr() == b"":
+                with anyio.move_on_after(1.0 if self._lines.dropped else math.inf) as waiting:
+                    await anyio.wait_readable(self._stderr)
+                if waiting.cancelled_caught:
+                    self._lines.report()
+                    continue
+                chunk = self._take_stderr()
+                if chunk == b"":
                     return
+                # Each line is logged, if the log wants that much.
+                lines = chunk.count(b"\n") if chunk and logger.isEnabledFor(logging.DEBUG) else 0
+                if pause := pace.spend(len(chunk or b"") / _BYTES_PER_UNIT + lines):
+                    await anyio.sleep(pause)
 
     def _take_stderr(self) -> bytes | None:
         try:
@@ -261,23 +299,8 @@ class ServerProcess:
         if len(self._tail) > _STDERR_KEPT:
             del self._tail[:-_STDERR_KEPT]
             self._tail_is_cut = True
-        if logger.isEnabledFor(logging.DEBUG):
-            self._log_stderr(chunk)
+        self._lines.take(chunk)
         return chunk
-
-    def _log_stderr(self, chunk: bytes) -> None:
-        *lines, rest = (bytes(self._line) + chunk).split(b"\n")
-        if lines and self._line_is_cut:
-            # As in `stderr_tail`: its beginning could be the rest of a secret.
-            lines[0] = "…".encode()
-            self._line_is_cut = False
-        self._line_is_cut = self._line_is_cut or len(rest) > _STDERR_KEPT
-        self._line[:] = rest[-_STDERR_KEPT:]
-        for line in lines:
-            text = self._config.redact(line.decode(errors="replace").rstrip())
-            name = self._config.name
-            context = {"server": name, "line": text}
-            logger.debug("server_stderr: %r: %s", name, text, extra=context)
 
 
 _alive: WeakSet[ServerProcess] = WeakSet()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from pegboard.config.servers import ServerConfig
+from pegboard.upstream.events import ServerLogger
 from pegboard.upstream.messages.channel import DuplexChannel, Receive
 from pegboard.upstream.stdio.pipes import StdinWriter, StdoutReader
 from pegboard.upstream.stdio.process import GRACE, ServerProcess, background, spawn
@@ -27,25 +28,29 @@ async def stdio_channel(
     receive: Receive,
     on_lost: Callable[[str], None],
     max_line_bytes: int = MAX_LINE_BYTES,
+    log: ServerLogger | None = None,
     grace: float = GRACE,
 ) -> AsyncGenerator[DuplexChannel]:
     """Start the server and yield the channel over its pipes; leaving stops the server.
 
     ``receive`` gets the notifications and requests of the server. ``on_lost`` is called once, with
-    the reason, when the server goes away by itself.
+    the reason, when the server goes away by itself. ``log`` gets its standard error.
 
     Raises:
         ServerUnavailableError: when the server cannot be started.
     """
-    async with spawn(config, grace=grace) as process, background() as tasks:
+    async with spawn(config, grace=grace, log=log) as process, background() as tasks:
         loss = _Loss(process)
         writer = StdinWriter(process.stdin, gone=process.exited, lose=loss.declare)
-        channel = DuplexChannel(config.name, writer.write, receive)
+        channel = DuplexChannel(
+            config.name, writer.write, receive, most_values=config.max_response_values
+        )
         reader = StdoutReader(
             config,
             process.stdout,
-            take=channel.take,
+            channel=channel,
             lose=loss.declare,
+            start_soon=tasks.start_soon,
             max_line_bytes=max_line_bytes,
         )
 
@@ -108,7 +113,7 @@ class _Loss:
         # A dying process closes its pipes a moment before its exit code is known.
         with anyio.move_on_after(_LAST_MOMENT):
             await self._process.exited.wait()
-        reader.read_what_is_left()
+        await reader.read_what_is_left()
         words = self._process.describe_exit()
         return words if self._process.exited.is_set() else f"closed its pipes, but {words}"
 

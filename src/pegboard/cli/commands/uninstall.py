@@ -1,0 +1,152 @@
+"""`pegboard uninstall`: disconnect every client, and remove all that Pegboard keeps."""
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pegboard.cli.commands.disconnect import disconnect_clients
+from pegboard.cli.commands.service import installed_service
+from pegboard.cli.commands.service import uninstall as uninstall_service
+from pegboard.cli.exit_codes import FAILED
+from pegboard.cli.files.belongings import (
+    Belongings,
+    find_belongings,
+    remove_belongings,
+    remove_empty_above,
+)
+from pegboard.cli.files.user_file import YesOption, agree
+from pegboard.cli.service.service_managers import NoServiceError
+from pegboard.cli.terminal.output import ask, complain, say, warn
+from pegboard.cli.terminal.plain_text import counted
+from pegboard.clients import Machine
+from pegboard.server.process.instance_discovery import RunningInstance, running_instances
+
+__all__ = ["add_to"]
+
+_PATIENCE = 60.0
+_PAUSE = 0.1
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the command to an application."""
+    root.command("uninstall")(uninstall)
+
+
+def uninstall(
+    *,
+    yes: YesOption = False,
+    keep_config: Annotated[
+        bool,
+        typer.Option(
+            "--keep-config", help="Keep your configuration, and the secrets that it refers to."
+        ),
+    ] = False,
+) -> None:
+    """Undo everything: restore the files of your clients, and remove all that Pegboard keeps.
+
+    It lists everything first and asks. Your configuration is a question of its own; `--yes` removes
+    it, too. Configuration files elsewhere, such as the `mcp.json` of a project, stay.
+    """
+    service = installed_service()
+    of_service = None
+    with suppress(NoServiceError):
+        of_service = None if service is None else service.state().pid
+    for gateway in running_instances():
+        if gateway.pid != of_service:
+            _stop(gateway, asks=not yes)
+    machine = Machine.here()
+    found = find_belongings(machine)
+    if not found and service is None:
+        warn("There is nothing to remove.")
+        return
+    _show(found, None if service is None else service.path, keeps=keep_config, asks=not yes)
+    agree("Remove all this?", yes=yes)
+    if found.config is not None and not keep_config and not yes:
+        keep_config = not ask(f"Also remove your configuration {found.config}, and its secrets?")
+    if service is not None:
+        uninstall_service(yes=True)
+        remove_empty_above(service.path, machine.home)
+    _disconnect(found)
+    left = remove_belongings(found, machine, keeps_config=keep_config)
+    if found.config is not None and keep_config:
+        say(f"Kept: {found.config}, and the secrets that it refers to.")
+    for it in left:
+        complain(f"This could not be removed: {it}")
+    if left:
+        raise typer.Exit(FAILED)
+    say("Everything else of Pegboard was removed." if keep_config else "Everything was removed.")
+    titles = ", ".join(it.title for it, _ in found.clients)
+    if titles:
+        warn(f"Restart {titles}: until then, a Pegboard that was started there still runs.")
+    warn("Next: remove the program itself, as you installed it: `pip uninstall pegboard`, or")
+    warn("`uv tool uninstall pegboard`.")
+
+
+def _disconnect(found: Belongings) -> None:
+    """Restore the files of clients.
+
+    Raises:
+        typer.Exit: when that is not possible. The backups are needed then, so they must stay.
+    """
+    try:
+        if found.clients:
+            disconnect_clients([it.name for it, _ in found.clients])
+    except typer.Exit as end:
+        if end.exit_code == FAILED:
+            complain("Nothing else was removed.")
+            raise
+
+
+def _stop(gateway: RunningInstance, *, asks: bool) -> None:
+    """Stop a running gateway if the user agrees.
+
+    Raises:
+        typer.Exit: when it goes on running.
+    """
+    runs = f"A gateway runs at {gateway.address}, as process {gateway.pid}."
+    if not asks or not sys.stdin.isatty():
+        complain(f"{runs} Stop it first.")
+        raise typer.Exit(FAILED)
+    if ask(f"{runs} Stop it?", default=True):
+        os.kill(gateway.pid, signal.SIGTERM)
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            if all(it.pid != gateway.pid for it in running_instances()):
+                return
+            time.sleep(_PAUSE)
+        complain(f"Process {gateway.pid} has not stopped for a minute.")
+    raise typer.Exit(FAILED)
+
+
+def _show(found: Belongings, service: Path | None, *, keeps: bool, asks: bool) -> None:
+    say("To be removed:")
+    if service is not None:
+        say(f"  the service that runs the gateway: {service}")
+    for client, path in found.clients:
+        say(f"  the entry in {client.title}: {path}; servers that `connect` removed come back")
+    if found.keyring:
+        say(f"  the keyring: {counted(len(found.keyring), 'secret')}")
+    for folder in found.folders:
+        number = _files_in(folder) - (found.config is not None and folder == found.config.parent)
+        if number:
+            say(f"  {folder}: {counted(number, 'file')}")
+    for script in found.completion:
+        say(f"  {script}: completion of your shell")
+    if found.config is None:
+        return
+    if keeps:
+        say(f"Not to be removed: your configuration {found.config}, and the secrets it refers to")
+    elif asks:
+        say(f"Asked separately: your configuration {found.config}")
+    else:
+        say(f"  your configuration: {found.config}")
+
+
+def _files_in(folder: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(folder))

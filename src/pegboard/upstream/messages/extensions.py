@@ -1,0 +1,130 @@
+"""Extensions: the capabilities, extensions and result types that Pegboard carries, by direction.
+
+This is the allow-list. What is not in these tables is neither announced nor forwarded, so that no
+side begins something that the other side never hears of. A new extension comes in here.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pegboard.errors import UnsupportedResultError
+from pegboard.errors.root import shorten
+from pegboard.model.json_values import object_in
+
+__all__ = [
+    "ANNOUNCED_EXTENSIONS",
+    "CARRIED_CAPABILITIES",
+    "CARRIED_EXTENSIONS",
+    "CARRIED_RESULT_TYPES",
+    "CarriedCapabilities",
+    "carried_capabilities",
+    "check_result_type",
+]
+
+CARRIED_CAPABILITIES: Final[Mapping[str, Mapping[str, type]]] = {
+    "elicitation": {"form": dict, "url": dict},
+    "sampling": {"context": dict, "tools": dict},
+    "roots": {"listChanged": bool},
+}
+"""From clients to servers: each capability, its fields, and the JSON type of each field."""
+
+CARRIED_EXTENSIONS: Final[Mapping[str, Mapping[str, type]]] = {
+    # Its pages are resources and its marks are `_meta` of tools: both pass through.
+    "io.modelcontextprotocol/ui": {"mimeTypes": list},
+}
+"""From clients to servers: each extension by its id, its settings, and their JSON types."""
+
+ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
+"""From the gateway to clients: each extension by its id, with its settings."""
+
+CARRIED_RESULT_TYPES: Final[Mapping[str, frozenset[str] | None]] = {
+    "complete": None,
+    "input_required": frozenset({"tools/call", "resources/read", "prompts/get"}),
+}
+"""From servers to clients: each ``resultType``, and its methods; ``None`` for all of them."""
+
+
+class CarriedCapabilities(dict[str, Any]):
+    """Capabilities of a client, reduced to those that Pegboard carries."""
+
+
+_NONE = CarriedCapabilities()
+
+
+def carried_capabilities(said: Mapping[str, Any]) -> CarriedCapabilities:
+    """Return the capabilities of a client that servers are told of.
+
+    A capability or an extension in a wrong shape counts as absent, and so does an unknown one.
+    """
+    # On the way of every call: once for each request, and nothing is made for a plain client.
+    if type(said) is CarriedCapabilities:
+        return said
+    if not said:
+        return _NONE
+    carried = CarriedCapabilities()
+    for name, value in said.items():
+        fields = CARRIED_CAPABILITIES.get(name)
+        if fields is not None:
+            if (shaped := _in_shape(value, fields)) is not None:
+                carried[name] = shaped
+        elif name == "extensions":
+            for extension, settings in CARRIED_EXTENSIONS.items():
+                shaped = _in_shape(object_in(value).get(extension), settings)
+                if shaped is not None:
+                    carried.setdefault(name, {})[extension] = shaped
+    return carried
+
+
+def check_result_type(raw: Mapping[str, Any], method: str, *, server: str) -> None:
+    """Refuse a result of a type that Pegboard does not carry.
+
+    Raises:
+        UnsupportedResultError: it says what the server did, as far as the result tells it.
+    """
+    kind: object = raw.get("resultType")
+    if kind is None or kind == "complete":
+        # The handshake era has no types: there a task has no content.
+        if "task" in raw and "content" not in raw and method == "tools/call":
+            raise _unsupported(raw, "task", method, server)
+        return
+    methods = CARRIED_RESULT_TYPES.get(kind, ()) if isinstance(kind, str) else ()
+    if methods is not None and method not in methods:
+        raise _unsupported(raw, kind, method, server)
+
+
+def _in_shape(value: object, fields: Mapping[str, type]) -> dict[str, Any] | None:
+    """Return the known fields of an object; ``None`` if it or one of them has a wrong type."""
+    if not isinstance(value, dict):
+        return None
+    given = cast("dict[str, Any]", value)
+    has_more = False
+    for name, item in given.items():
+        kind = fields.get(name)
+        if kind is None or item is None:
+            has_more = True
+        elif not isinstance(item, kind):
+            return None
+    if not has_more:
+        return given
+    return {it: item for it, item in given.items() if it in fields and item is not None}
+
+
+def _unsupported(
+    raw: Mapping[str, Any], kind: object, method: str, server: str
+) -> UnsupportedResultError:
+    # The extension has the fields of the task in the result itself, the handshake era within it.
+    task = object_in(raw.get("task")) or raw
+    did = "It may have done what it was asked to do: look before you repeat the request."
+    if kind == "task" and isinstance(number := task.get("taskId"), str):
+        state = task.get("status")
+        now = f" (status {shorten(state)})" if isinstance(state, str) else ""
+        did = (
+            f"The server has started task {shorten(number)}{now} and works on it; Pegboard "
+            "cannot fetch its result. Look before you repeat the request."
+        )
+    return UnsupportedResultError(
+        f"Server {server!r} answered `{method}` with a result of type {shorten(kind)}, which "
+        f"Pegboard does not carry. {did}",
+        server=server,
+        result_type=kind if isinstance(kind, str) else "",
+    )
