@@ -36,8 +36,9 @@ _META = {
 }
 _WARM = 20
 """Requests before the traced ones."""
-_TRACED = 5
-"""How often a request is traced; the shortest trace counts, which no other task has disturbed."""
+_ALIKE, _TRACED = 5, 100
+"""A request is traced until so many traces are alike: those that no other task has disturbed, and
+that found the process as it stays. It is traced so often at most."""
 _SENDING = ("write", "send")
 
 Mark = Callable[[FrameType, str, Any], bool]
@@ -173,13 +174,13 @@ async def _trace() -> dict[str, Walk]:
             for _ in range(_WARM):
                 await anyio.to_thread.run_sync(_call, client, path, tool, arguments)
             traced: list[Walk] = []
-            for _ in range(_TRACED):
+            while len(traced) < _TRACED and (not traced or traced.count(traced[-1]) < _ALIKE):
                 tracer = _Tracer(mark)
                 sys.setprofile(tracer)
                 await anyio.to_thread.run_sync(_call, client, path, tool, arguments)
                 sys.setprofile(None)
                 traced.append(tracer.walk())
-            found[name] = min(traced, key=lambda it: len(it.entries))
+            found[name] = traced[-1]
         client.close()
         tasks.cancel_scope.cancel()
     return found
