@@ -136,9 +136,8 @@ async def test_a_gateway_that_is_a_server_of_its_own_file_ends_at_once_and_says_
         "env": {"PYTHONPATH": str(ROOT)},
     }
     async with serving(tmp_path, config={"mcpServers": {"me": entry}}) as served:
-        await served.hears("For the file of your client")
-    assert "exited with code 2" in served.said
-    assert "`pegboard remove NAME --config " in served.said
+        await served.hears("exited with code 2")
+        await served.hears("`pegboard remove NAME --config ")
 
 
 async def test_no_client_is_sent_to_the_address_that_stands_for_all(tmp_path: Path) -> None:

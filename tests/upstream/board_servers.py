@@ -100,7 +100,7 @@ def limits(**seconds: float) -> Timeouts:
 
 
 async def until(
-    holds: Callable[[], object], what: str = "the condition", *, seconds: float = 5
+    holds: Callable[[], object], what: str = "the condition", *, seconds: float = 30
 ) -> None:
     """Wait until something is true that no event tells of."""
     with anyio.move_on_after(seconds):
