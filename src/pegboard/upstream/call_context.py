@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeAlias
 
 import msgspec
 
+from pegboard.model.task import TaskWatcher
 from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Questions
 
@@ -59,6 +60,8 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """The caller that the client belongs to; all its clients count as one for shared limits."""
     is_reachable: Callable[[], bool] = lambda: True
     """Tells whether the client can be asked now."""
+    task: TaskWatcher | None = None
+    """Follows the task, if the server makes one of the call."""
 
     def with_callbacks_on(self, owner_loop: OwnerLoop) -> "CallContext":
         """Return the same, with its callbacks run by `OwnerLoop.run_callback`."""
