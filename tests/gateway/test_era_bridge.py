@@ -100,6 +100,29 @@ async def test_what_a_client_attaches_reaches_the_server_and_what_is_ours_does_n
         assert got["io.modelcontextprotocol/clientCapabilities"] == {"sampling": {"tools": {}}}
 
 
+@pytest.mark.parametrize("has_handlers", [False, True])
+async def test_a_server_that_asks_a_client_that_can_answer_nothing_is_told_so(
+    has_handlers: bool,
+) -> None:
+    """The handlers of the application that embeds the gateway do not answer in its place."""
+    asked: list[str] = []
+
+    def handle(server: str, _: Mapping[str, Any]) -> None:
+        asked.append(server)
+
+    stall = Stall()
+    options = {"elicitation": handle} if has_handlers else {}
+    async with (
+        hub(stall.config("desk", protocol="legacy"), **options) as it,
+        Gateway(it) as gateway,
+    ):
+        with pytest.raises(RpcError) as refused:
+            await Caller(gateway, face=FULL).call("mcp_desk_ask")
+    assert refused.value.code == types.METHOD_NOT_FOUND
+    assert "The client does not support elicitation/create." in str(refused.value)
+    assert asked == []
+
+
 async def test_a_foreign_state_goes_to_a_modern_server_only() -> None:
     configs = (modern_stall().config("new"), Stall().config("old", protocol="legacy"))
     async with hub(*configs) as it, Gateway(it) as gateway:

@@ -141,7 +141,8 @@ async def test_a_session_that_the_server_forgot_is_told_apart() -> None:
             assert await call(session, "echo", text="x") == "x"
             assert session.keeps_session
             [other.session_id] = sessions.named
-            await other.delete({"mcp-protocol-version": session.negotiated.version})
+            other.session_headers = {"mcp-protocol-version": session.negotiated.version}
+            await other.delete()
             failure = await failure_in(call(session, "echo", text="x"))
             assert (failure.kind, failure.status) == ("session_lost", 404)
 

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from pegboard.errors import ConfigError
 from pegboard.upstream.http.headers import checked_headers, configured_headers
 from pegboard.upstream.http.pool import HttpPool
+from pegboard.version import installed_version
 from tests.upstream.http_clients import (
     post,
 )
@@ -22,6 +23,8 @@ from tests.upstream.http_servers import (
     config_for,
     serving,
 )
+
+VERSION = installed_version()
 
 
 @pytest.mark.covers("X-AS-9")
@@ -114,6 +117,16 @@ async def test_headers_of_the_protocol_in_a_configuration_are_left_out() -> None
     assert sent["x-fine"] == "1"
     assert sent["accept"] == "application/json, text/event-stream"
     assert sent["content-type"] == "application/json"
+
+
+async def test_requests_say_that_they_come_from_pegboard_unless_the_entry_says_otherwise() -> None:
+    """Some firewalls refuse requests that do not say from which program they come."""
+    seen: list[dict[str, str]] = []
+    async with noting(seen) as origin, HttpPool() as pool:
+        for headers in ({}, {"User-Agent": "mine"}):
+            async with pool.client_for(config_for(origin, headers=headers)) as client:
+                await post(client)
+    assert [it["user-agent"] for it in seen] == [f"pegboard/{VERSION}", "mine"]
 
 
 def test_a_header_of_the_protocol_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,10 +15,11 @@ from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.access import may_use_server
 from pegboard.server.gateway_port import GatewayPort
 
-__all__ = ["RequestAudit", "code_of"]
+__all__ = ["REGISTERING", "RequestAudit", "code_of"]
 
-_REGISTERING = frozenset({"register_tool", "unregister_tool"})
-_KEPT = _REGISTERING | {
+REGISTERING = frozenset({"register_tool", "unregister_tool"})
+"""The gateway's own tools whose calls are recorded here, since they change what there is."""
+_KEPT = REGISTERING | {
     "resources/read",
     "resources/subscribe",
     "prompts/get",
@@ -68,8 +69,8 @@ class RequestAudit:
         if failure and not self._is_permitted(request):
             self.refused(request)
             return
-        if request.method == "tools/call" and _text(request.params.get("name")) not in _REGISTERING:
-            # The registry has recorded it, and there may be thousands a second.
+        if request.method == "tools/call" and _text(request.params.get("name")) not in REGISTERING:
+            # The registry has recorded it.
             return
         action, target = self._action(request)
         # An elicitation is no end: the client continues with a request of its own.

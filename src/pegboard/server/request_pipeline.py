@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,7 +22,7 @@ from pegboard.observe.call_reporter import CallReporter
 from pegboard.server.gateway_port import GatewayPort
 from pegboard.server.jsonrpc import internal_error
 from pegboard.server.metrics import Metrics
-from pegboard.server.request_audit import RequestAudit, code_of
+from pegboard.server.request_audit import REGISTERING, RequestAudit, code_of
 from pegboard.server.startup import Startup
 from pegboard.server.tracing import continued, trace_in
 
@@ -135,7 +135,7 @@ class RequestPipeline:
             self.running -= 1
             seconds = time.perf_counter() - started
             self.metrics.note_request(request.method, outcome, seconds)
-            if failure != RateLimitedError.code:
+            if failure != RateLimitedError.code and (failure or not _is_recorded(request, result)):
                 self.request_audit.answered(request, result, failure=failure, seconds=seconds)
 
     def _admit(self, request: ClientRequest) -> AbstractContextManager[object]:
@@ -181,6 +181,15 @@ class RequestPipeline:
             )
 
         return replace(request, on_watched=note)
+
+
+def _is_recorded(request: ClientRequest, result: Mapping[str, Any]) -> bool:
+    """Tell whether a request is a call that the registry has recorded."""
+    return (
+        request.method == "tools/call"
+        and not result.get("isError")
+        and request.params.get("name") not in REGISTERING
+    )
 
 
 def _traced(request: ClientRequest) -> AbstractContextManager[object]:

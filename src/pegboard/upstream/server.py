@@ -104,7 +104,8 @@ class UpstreamServer:
         """The subscribed resources, also those of the server that this one replaced."""
         self._deps = deps
         self._owner_loop = deps.owner_loop
-        self._answering = deps.questions if deps.questions.are_answered else None
+        self.answering = deps.questions if deps.questions.are_answered else None
+        """The handlers of the application, which answer for calls that bring none; or ``None``."""
         self._key = catalog_key(config)
         self._gone: str | None = None
         self._is_up = False
@@ -392,7 +393,7 @@ class UpstreamServer:
             params=params,
             tool=tool,
             context=context,
-            questions=(context and context.questions) or self._answering,
+            questions=(context and context.questions) or self.answering,
             limit=self.config.timeouts.call,
             remedy=self._remedy,
             idempotent=idempotent,

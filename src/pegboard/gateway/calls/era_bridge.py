@@ -66,7 +66,10 @@ class Bridge:
             meta = object_in(request.params.get("_meta"))
             is_told = "progressToken" in meta or LOG_LEVEL in meta
             notifier = CallNotifier(request) if is_told else None
-            questions = _NEVER_ASKED if is_modern else _CANNOT_BE_ASKED
+            questions = None
+            if server.answering is not None:
+                # The handlers of the application do not answer for this client.
+                questions = _NEVER_ASKED if is_modern else _CANNOT_BE_ASKED
             with _Carried(_passing(request, notifier, questions)):
                 result = await work()
             if notifier is not None:
@@ -146,7 +149,7 @@ def _pushing(
 
 
 def _passing(
-    request: ClientRequest, notifier: CallNotifier | None, questions: Questions
+    request: ClientRequest, notifier: CallNotifier | None, questions: Questions | None
 ) -> CallContext:
     params = request.params
     level = None if notifier is None else notifier.log_level

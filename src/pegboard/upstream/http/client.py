@@ -25,6 +25,7 @@ from pegboard.upstream.messages.failures import (
 )
 from pegboard.upstream.messages.jsonrpc import ServerRpcError, read_message
 from pegboard.upstream.messages.response_limits import LARGE, RESPONSES, Pace, Share
+from pegboard.version import installed_version
 
 __all__ = [
     "CLOSED",
@@ -47,6 +48,7 @@ _PART = 16 * 1024
 _LINES_PER_UNIT = 4
 """A line of a stream takes a quarter of the time of a notification."""
 _SHORTEST_SECRET = 6
+_AGENT = f"pegboard/{installed_version()}"
 _HARMLESS = frozenset({"accept", "accept-encoding", "content-type", "user-agent"})
 CLOSED = Failure(kind="not_sent", message="The hub is closed.")
 
@@ -83,6 +85,7 @@ class HttpClient:
                 # The library makes it a header of the proxy, for each kind of request.
                 self._options["proxy_headers"] = credentials
         self._own_headers = {
+            "user-agent": _AGENT,
             **own,
             **configured_headers(config),
             "accept": "application/json, text/event-stream",
@@ -90,6 +93,8 @@ class HttpClient:
             "content-type": "application/json",
         }
         self._headers = self._own_headers
+        self.session_headers: Mapping[str, str] = {}
+        """The headers of every message, once the protocol version is agreed."""
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these besides the configured headers from now on, instead of any set before.
@@ -108,7 +113,7 @@ class HttpClient:
             FailedError: when there is no response, or one with an error status.
             ServerRpcError: when the response has an error status, and a JSON-RPC error for a body.
         """
-        sent = {**self._headers, **headers}
+        sent = {**self._headers, **self.session_headers, **headers}
         if self.session_id is not None:
             sent["mcp-session-id"] = self.session_id
         response = await self._send("POST", url or self.url, sent, body)
@@ -122,18 +127,18 @@ class HttpClient:
             FailedError: when there is no response, or one with an error status.
             ServerRpcError: when the response has an error status, and a JSON-RPC error for a body.
         """
-        sent = {**self._headers, "accept": "text/event-stream", **headers}
+        sent = {**self._headers, "accept": "text/event-stream", **self.session_headers, **headers}
         del sent["content-type"]
         if self.session_id is not None:
             sent["mcp-session-id"] = self.session_id
         response = await self._send("GET", self.url, sent)
         return await self._checked(response, had_session=self.session_id is not None)
 
-    async def delete(self, headers: Mapping[str, str]) -> None:
+    async def delete(self) -> None:
         """Tell the server that the session is over; it need not answer."""
         if self.session_id is None:
             return
-        sent = {**self._headers, **headers, "mcp-session-id": self.session_id}
+        sent = {**self._headers, **self.session_headers, "mcp-session-id": self.session_id}
         # Shielded, because a session is mostly closed by cancelling its task.
         with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
             try:
@@ -171,7 +176,9 @@ class HttpClient:
         except (aiohttp.ClientError, OSError) as error:
             raise self._broke(error, sent=True, answered=True) from error
         finally:
-            response.close()
+            # At its end its connection is free for the next request.
+            if not response.closed:
+                response.close()
         if len(body) > LARGEST_RESPONSE or (length or 0) > LARGEST_RESPONSE:
             message = f"The response exceeds {LARGEST_RESPONSE >> 20} MiB. The call has run."
             raise FailedError(Failure(kind="http_error", message=message, status=response.status))
@@ -288,8 +295,8 @@ class HttpClient:
         if response.status < 400:
             assert isinstance(response, aiohttp.ClientResponse)
             # Only `identity` was asked for. To decompress is work that no size limits.
-            coding = response.headers.get("content-encoding", "identity").strip().lower()
-            if coding in ("identity", ""):
+            coding = response.headers.get("content-encoding")
+            if coding is None or coding.strip().lower() in ("identity", ""):
                 return response
             response.close()
             words = (

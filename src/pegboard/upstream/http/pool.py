@@ -126,7 +126,6 @@ class HttpPool(AsyncContextManagerMixin):
             connector=connector,
             connector_owner=False,
             auto_decompress=False,
-            skip_auto_headers=("user-agent", "content-type"),
             timeout=aiohttp.ClientTimeout(total=None, connect=_SHARE * config.timeouts.connect),
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,

@@ -48,7 +48,7 @@ async def streamable_http_channel(
         finally:
             channel.close()
             group.cancel_scope.cancel()
-            await client.delete(channel.session_headers)
+            await client.delete()
 
 
 class StreamableHttpChannel:
@@ -64,8 +64,6 @@ class StreamableHttpChannel:
         start_soon: Callable[..., object],
     ) -> None:
         self.set_headers: Callable[[Mapping[str, str]], None] | None = client.set_headers
-        self.session_headers: Mapping[str, str] = {}
-        """The headers of every message, once the protocol version is agreed."""
         self._server = config.name
         self._most_values = config.max_response_values
         self._pace = Pace()
@@ -89,7 +87,7 @@ class StreamableHttpChannel:
     async def send(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         """Send a notification, or the response to a request of the server."""
         body = encode(message, server=self._server)
-        response = await self._client.post(body, {**self.session_headers, **headers})
+        response = await self._client.post(body, headers)
         response.release()
 
     async def resume(self, number: int | str, last_event: str, receive: Receive) -> dict[str, Any]:
@@ -102,8 +100,7 @@ class StreamableHttpChannel:
         """
 
         async def resumed() -> dict[str, Any]:
-            headers = {**self.session_headers, "last-event-id": last_event}
-            response = await self._client.get(headers)
+            response = await self._client.get({"last-event-id": last_event})
             return await self._streamed(response, number, receive, last_event=last_event)
 
         try:
@@ -116,6 +113,10 @@ class StreamableHttpChannel:
                 raise ResumableError(number, last_event, _FIRST_PAUSE) from error
             # Whatever the server says to this: the request itself was sent.
             raise FailedError(msgspec.structs.replace(error.failure, kind="lost")) from error
+
+    def agree_on(self, version: str) -> None:
+        """Tell the server the version of the handshake era with every message from now on."""
+        self._client.session_headers = {"mcp-protocol-version": version}
 
     def listen(self) -> None:
         """Open the stream over which a server of the handshake era sends without being asked."""
@@ -134,7 +135,7 @@ class StreamableHttpChannel:
         receive: Receive,
     ) -> dict[str, Any]:
         client = self._client
-        response = await client.post(body, {**self.session_headers, **headers})
+        response = await client.post(body, headers)
         if message["method"] == "initialize":
             client.session_id = response.headers.get("mcp-session-id")
         kind = _kind_of(response)
@@ -201,7 +202,7 @@ class StreamableHttpChannel:
             raise
         response.close()
         # Only the handshake era can resume a stream.
-        if last.id is None or not self.session_headers or problem.failure is UNREADABLE:
+        if last.id is None or not self._client.session_headers or problem.failure is UNREADABLE:
             raise problem
         pause = _FIRST_PAUSE if last.retry is None else last.retry / 1000
         raise ResumableError(number, last.id, min(pause, _LONGEST_PAUSE)) from problem
@@ -236,7 +237,7 @@ class StreamableHttpChannel:
         while failures < _MOST_FAILURES:
             headers = {} if last.id is None else {"last-event-id": last.id}
             try:
-                response = await self._client.get({**self.session_headers, **headers})
+                response = await self._client.get(headers)
                 try:
                     if _kind_of(response) != "text/event-stream":
                         return

@@ -12,7 +12,11 @@ from pegboard.errors import ProtocolError
 from pegboard.model.hidden_characters import visible_json
 from pegboard.upstream.messages.extensions import carried_capabilities
 from pegboard.upstream.messages.jsonrpc import ServerRpcError, plain_json
-from pegboard.upstream.messages.protocol import INTERNAL_ERROR, INVALID_REQUEST
+from pegboard.upstream.messages.protocol import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+)
 from pegboard.upstream.server_requests import (
     Question,
     QuestionKind,
@@ -32,6 +36,7 @@ KINDS: dict[str, QuestionKind] = {
     "roots/list": "roots",
 }
 """The kinds of requests that a server may send, by their methods."""
+_METHODS: dict[QuestionKind, str] = {kind: method for method, kind in KINDS.items()}
 
 
 class _ElicitResult(msgspec.Struct):
@@ -184,6 +189,9 @@ class RequestRouting:
         question = (brought or self._questions).of_kind(kind)
         if question is not None:
             return await _answer_to(question, kind, self._server, asked)
+        can = None if call is None or brought is not None else call.context.capabilities
+        if can is not None and kind not in can:
+            raise ServerRpcError(METHOD_NOT_FOUND, f"The client does not support {_METHODS[kind]}.")
         if kind == "elicitation" and (brought is not None or kind in self._questions.of_calls):
             return {"action": "cancel"}
         raise ServerRpcError(INVALID_REQUEST, "No client is there to respond")

@@ -187,7 +187,7 @@ class UpstreamSession:
             return
         self._incoming.is_legacy = True
         if isinstance(self._channel, StreamableHttpChannel):
-            self._channel.session_headers = {"mcp-protocol-version": self.negotiated.version}
+            self._channel.agree_on(self.negotiated.version)
         note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         await self._channel.send(note, {})
         if isinstance(self._channel, StreamableHttpChannel):
