@@ -46,11 +46,11 @@ def test_all_is_well_ends_with_zero(run: Run) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[0].split() == ["SERVER", "STATE", "ERA", "TOOLS", "TOKENS", "START"]
-    assert lines[1].split()[:4] == ["notes", "ok", "legacy", "1"]
+    assert lines[1].split()[:4] == ["notes", "ready", "legacy", "1"]
     assert lines[2].split()[:3] == ["off", "disabled", "-"]
     assert not any("[disabled]" in it for it in lines)
     assert lines[-1] == "All ok: 1 server checked."
-    assert err.startswith("notes: ok, 1 tool, ")
+    assert err.startswith("notes: ready, 1 tool, ")
 
 
 def test_something_that_is_wrong_ends_with_one_and_its_remedy(run: Run) -> None:
@@ -59,7 +59,7 @@ def test_something_that_is_wrong_ends_with_one_and_its_remedy(run: Run) -> None:
     assert "error [command_not_found] broken\n  Server 'broken' cannot be started" in out
     assert "  Remedy: Install it, or give the full path" in out
     assert out.endswith("2 servers checked: 1 error, 0 warnings.\n")
-    assert "broken: failed" in err.splitlines()
+    assert "broken: down" in err.splitlines()
 
 
 def test_the_worst_comes_last_where_it_is_seen(run: Run) -> None:
@@ -74,7 +74,7 @@ def test_json_is_one_object_and_the_same_code(run: Run) -> None:
     assert code == 1
     assert list(report) == ["ok", "config", "servers", "findings"]
     assert report["ok"] is False
-    assert [it["stage"] for it in report["servers"]] == ["failed", "ok"]
+    assert [it["state"] for it in report["servers"]] == ["down", "ready"]
     [finding] = report["findings"]
     assert list(finding) == ["code", "severity", "what", "remedy", "server", "tool", "place"]
     assert (finding["code"], finding["server"], finding["tool"]) == ("missing_module", "it", None)

@@ -97,6 +97,41 @@ def test_each_step_asks_for_itself(home: Path) -> None:
     assert not Path(os.environ["NOTES"]).exists()
 
 
+def test_many_conflicts_and_clients_are_three_questions_with_yes_as_their_default(
+    home: Path,
+) -> None:
+    machine = Machine.here()
+    paths = {name: CLIENTS[name].file(machine) for name in ("cursor", "gemini", "kiro")}
+    for name, path in paths.items():
+        path.parent.mkdir(parents=True)
+        # The same names for other servers, which `pegboard import` asks about one by one.
+        entries = {it: {"command": f"no-such-{name}-{it}"} for it in ("one", "two", "three")}
+        path.write_text(json.dumps({"mcpServers": entries}), "utf-8")
+    question = "Connect Cursor, Gemini CLI, Kiro? [Y/n, or names such as cursor]"
+    answers = [
+        ("Write 3 servers to", ""),
+        ("Start your servers now? [Y/n]", ""),
+        (question, "cursor zoo"),
+        ("the names are cursor, gemini, kiro", "cursor, kiro"),
+    ]
+    said = at_a_terminal("init", answers=answers)
+    plan, _, rest = said.out.partition("Stage 1 of 3")
+    assert "1. import   3 from Cursor, into" in plan
+    assert "2. check    3 servers" in plan
+    assert "3. connect  Cursor, Gemini CLI, Kiro" in plan
+    # One question a stage; the last one is repeated, because it was answered wrongly.
+    assert rest.count("[Y/n") == 4
+    assert "[y/N]" not in rest
+    assert "Cursor still has 3 servers that Pegboard also serves; `--only` removes them." in rest
+    assert "--on-conflict rename" in rest
+    connected = {
+        name
+        for name, path in paths.items()
+        if "pegboard" in json.loads(path.read_bytes())["mcpServers"]
+    }
+    assert connected == {"cursor", "kiro"}
+
+
 def test_a_server_that_fails_is_told_and_the_clients_are_connected_all_the_same(run: Run) -> None:
     path = CLIENTS["cursor"].file(Machine.here())
     path.parent.mkdir(parents=True)
@@ -139,6 +174,6 @@ def test_serve_goes_on_when_the_user_does_not_want_that(tmp_path: Path) -> None:
         terminal.until("Set Pegboard up now")
         terminal.type("n")
         shown = terminal.until("No server is configured")
-        assert "Step 1" not in shown
+        assert "Stage 1" not in shown
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() in (0, 130)

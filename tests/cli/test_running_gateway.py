@@ -348,4 +348,4 @@ def test_the_doctor_names_an_entry_that_is_the_running_gateway_itself(tmp_path: 
     report = json.loads(ran.stdout)
     found = {it["server"]: it["code"] for it in report["findings"]}
     assert found == {"me": "itself", "other": "connection_refused"}
-    assert {it["server"]: it["stage"] for it in report["servers"]}["me"] == "unusable"
+    assert {it["server"]: it["state"] for it in report["servers"]}["me"] == "unusable"

@@ -60,7 +60,7 @@ def test_servers_that_nobody_has_started_are_not_started(path: Path, run: Run) -
     assert err == ""
     notes, off = json.loads(out)["servers"]
     assert list(notes) == FIELDS
-    assert (notes["state"], notes["tools"], notes["tokens"]) == ("not running", None, None)
+    assert (notes["state"], notes["tools"], notes["tokens"]) == ("cold", None, None)
     assert off["state"] == "disabled"
     assert not mark.exists()
     assert sorted(it.name for it in path.parent.iterdir()) == ["mcp.json"]
@@ -72,7 +72,7 @@ def test_what_the_store_remembers_is_told(path: Path, run: Run) -> None:
     anyio.run(remember, path, store)
     code, out, err = run("--store", store)
     assert code == 0
-    assert out.splitlines()[1].split()[:5] == ["notes", "not", "running", "legacy", "1"]
+    assert out.splitlines()[1].split()[:4] == ["notes", "cold", "legacy", "1"]
     assert "`--start` starts the servers" in err
     [notes] = json.loads(run("--store", store, "--json")[1])["servers"]
     assert (notes["tools"], notes["protocol_version"]) == (1, "2025-06-18")
@@ -210,7 +210,7 @@ def test_a_gateway_that_runs_is_asked(
     _, shown, said = run()
     assert "the gateway at http://127.0.0.1:" in said
     assert re.search(r"^sessions +0 +10,000 +- +gateway.limits.sessions$", shown, re.MULTILINE)
-    assert json.loads(run("--alone", "--json")[1])["servers"][0]["state"] == "not running"
+    assert json.loads(run("--alone", "--json")[1])["servers"][0]["state"] == "cold"
     assert main(["doctor", "notes"]) == 0
     assert "started its servers a second time" in capfd.readouterr().err
 
@@ -234,7 +234,7 @@ def test_on_a_narrow_terminal_states_are_whole_and_errors_stand_below(tmp_path: 
     home = Home(tmp_path, entries={"the-server-of-everybody": UNSET, "notes": speaking(TOOL)})
     with Terminal(home, ["status"], COLUMNS="60") as terminal:
         assert terminal.end() == 0
-    assert "not running" in terminal.shown
+    assert "cold" in terminal.shown
     assert "LAST ERROR" not in terminal.shown
     [told] = [
         it["last_error"] for it in json.loads(home.main("status", "--json").stdout)["servers"]

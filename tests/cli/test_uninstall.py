@@ -100,11 +100,14 @@ def test_the_configuration_is_a_question_of_its_own(run: Run, home: Path) -> Non
     said = at_a_terminal("uninstall", answers=answers)
     assert said.code == 0, said.out
     left = files_of(home)
-    own, config, secret = sorted(name for name, content in left.items() if content is not None)
+    files = sorted(name for name, content in left.items() if content is not None)
+    own, config, secret, made = files
     assert own == ".config/pegboard/certs/ca.pem"
     assert config == ".config/pegboard/mcp.json"
     assert secret.startswith(".local/share/pegboard/secrets/")
     assert left[secret] == b"canary-0018-key\n"
+    assert made == ".local/state/pegboard/made-files"
+    assert f"Left, because Pegboard did not make it: {home}/{own}" in said.out
 
 
 @pytest.mark.parametrize(
@@ -224,6 +227,53 @@ def test_a_broken_file_of_another_client_is_none_of_our_business(run: Run, home:
     assert files_of(home) == {".cursor": None, ".cursor/mcp.json": b"{ broken"}
 
 
+def test_what_pegboard_did_not_write_stays_and_is_listed(run: Run, home: Path) -> None:
+    run("add", "time", "--", "uvx", "time-server", "--api-key", "canary-0018-key")
+    theirs = {
+        ".config/pegboard/notes.md",
+        ".config/pegboard/certs/ca.pem",
+        ".local/share/pegboard/pegboard.db.before-the-holidays",
+        ".local/share/pegboard/work.db",
+        ".local/share/pegboard/secrets/OWN_TOKEN",
+        ".local/share/pegboard/tokens/readme.txt",
+        ".local/state/pegboard/clients/cursor.json.mine",
+        ".local/state/pegboard/logs/mine.txt",
+        ".cache/pegboard/catalog-2/keep.json",
+    }
+    for name in theirs:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(b"of the user")
+    (home / ".local/share/pegboard/link").symlink_to(home / ".config/pegboard/notes.md")
+    said = run("uninstall", "--yes")
+    assert said.code == 0
+    left = {name for name, content in files_of(home).items() if content is not None}
+    assert left == {*theirs, ".local/share/pegboard/link"}
+    told = [it for it in said.out.splitlines() if it.startswith("Left, because")]
+    assert {it.rpartition(": ")[2] for it in told} == {str(home / it) for it in left}
+    again = run("uninstall", "--yes")
+    assert again.code == 0
+    assert "nothing to remove" in again.err
+    assert {name for name, content in files_of(home).items() if content is not None} == left
+
+
+def test_a_configuration_that_the_user_wrote_stays_unless_he_says_otherwise(
+    run: Run, home: Path
+) -> None:
+    config = home / ".config/pegboard/mcp.json"
+    config.parent.mkdir(parents=True)
+    config.write_text('{"mcpServers": {}}', "utf-8")
+    run("add", "time", "--", "uvx", "time-server", "--api-key", "canary-0018-key")
+    before = config.read_bytes()
+    said = run("uninstall", "--yes")
+    assert (said.code, config.read_bytes()) == (0, before)
+    assert f"Kept: {config}, and the secrets that it refers to." in said.out
+    (server,) = load_servers(config).servers
+    assert server.args[-1] == "canary-0018-key"
+    answers = [("Remove all this?", "y"), ("Also remove your configuration", "y")]
+    assert at_a_terminal("uninstall", answers=answers).code == 0
+    assert files_of(home) == {}
+
+
 def test_what_a_link_leads_to_stays(run: Run, home: Path, tmp_path: Path) -> None:
     dotfiles = tmp_path / "dotfiles"
     dotfiles.mkdir()
@@ -231,7 +281,8 @@ def test_what_a_link_leads_to_stays(run: Run, home: Path, tmp_path: Path) -> Non
     (home / ".config/pegboard").symlink_to(dotfiles)
     run("add", "time", "--", "uvx", "mcp-server-time")
     assert run("uninstall", "--yes").code == 0
-    assert files_of(home) == {}
+    # The user made the link.
+    assert (home / ".config/pegboard").is_symlink()
     assert (dotfiles / "mcp.json").exists()
 
 
@@ -239,7 +290,7 @@ def test_completion_of_the_shell_goes_too(home: Path, monkeypatch: pytest.Monkey
     (home / ".bashrc").write_bytes(b"alias p=pwd\n")
     script = home / ".bash_completions" / "pegboard.sh"
     script.parent.mkdir()
-    script.write_bytes(b"complete")
+    script.write_bytes(b"complete _PEGBOARD_COMPLETE")
     (home / ".bashrc").write_bytes(f"alias p=pwd\n\nsource '{script}'\n".encode())
     assert pegboard("uninstall", "--yes").returncode == 0
     assert files_of(home) == {".bashrc": b"alias p=pwd\n"}

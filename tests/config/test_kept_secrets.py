@@ -146,13 +146,13 @@ def test_what_is_kept_is_taken_back_if_the_rest_fails(home: Path) -> None:
         kept += [keep("a.TOKEN", "canary-1").reference, keep("a.TOKEN", "canary-2").reference]
         raise ConfigError("The file cannot be written.")
     assert kept[0] == before.reference
-    files = [it for it in home.rglob("*") if it.is_file()]
+    files = [it for it in (home / ".local/share").rglob("*") if it.is_file()]
     assert [it.read_text("utf-8") for it in files] == ["canary-1\n"]
 
 
 def test_what_a_killed_command_left_of_a_secret_is_removed(home: Path) -> None:
     keep_secret("a.TOKEN", "canary-1")
-    (kept,) = (it for it in home.rglob("*") if it.is_file())
+    (kept,) = (it for it in (home / ".local/share").rglob("*") if it.is_file())
     left = kept.with_name(".a.TOKEN.2.ab12_xyz.tmp")
     left.write_bytes(b"canary-2")
     os.utime(left, (0, 0))

@@ -4,6 +4,7 @@ import importlib
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from bench.measure import Row, table
@@ -11,7 +12,9 @@ from bench.run import SUITES
 
 from pegboard import errors
 from pegboard.config.network_variables import NETWORK_VARIABLES
+from pegboard.doctor import CheckupState
 from pegboard.policies import ORDER
+from pegboard.upstream import ServerState
 
 ROOT = Path(__file__).parents[2]
 PAGES = {"clients": "client-files"}
@@ -41,6 +44,18 @@ def test_every_name_of_a_document_is_where_people_come_from(package: str) -> Non
     page = (ROOT / f"docs/guides/coming-from-{package}.md").read_text("utf-8")
     public = set(importlib.import_module(f"pegboard.compat.{package}").__all__)
     assert public - set(re.findall(r"\w+", page)) == set()
+
+
+def test_every_state_of_a_server_is_in_the_glossary() -> None:
+    states = (
+        (ROOT / "docs/glossary.md").read_text("utf-8").partition("## The states of a server")[2]
+    )
+    assert re.findall(r"^\| `(\w+)`", states, re.MULTILINE) == [
+        *("cold", "starting", "ready", "down", "tripped", "disabled", "unusable", "closed")
+    ]
+    assert {*ServerState, "unusable"} <= set(re.findall(r"\w+", states))
+    assert {"waiting", "listing"} < set(get_args(CheckupState))
+    assert set(get_args(CheckupState)) <= {*ServerState, "unusable", "waiting", "listing"}
 
 
 def test_every_inherited_variable_is_in_the_guide() -> None:

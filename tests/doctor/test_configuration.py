@@ -62,7 +62,7 @@ async def test_an_entry_that_is_pegboard_itself_is_told_and_not_started(
     [finding] = report.findings
     assert (finding.code, finding.server) == ("itself", "me")
     assert "`pegboard remove me`" in finding.remedy
-    assert [(it.server, it.stage) for it in report.servers] == [("it", "ok"), ("me", "unusable")]
+    assert [(it.server, it.state) for it in report.servers] == [("it", "ready"), ("me", "unusable")]
 
 
 @pytest.mark.parametrize("words", [["--config", "other.json"], ["--config", "gone"], ["--demo"]])
@@ -119,7 +119,7 @@ async def test_a_field_that_nobody_reads_is_told_with_what_was_meant() -> None:
 async def test_an_entry_that_cannot_be_used_is_told_and_the_others_are_looked_at() -> None:
     report = await report_of({"bad": {"args": "x"}, "it": speaking(TOOL)})
     assert codes(report.findings) == ["bad_entry"]
-    assert [(it.server, it.stage) for it in report.servers][1:] == [("bad", "unusable")]
+    assert [(it.server, it.state) for it in report.servers][1:] == [("bad", "unusable")]
 
 
 async def test_a_field_that_is_not_used_is_told() -> None:
@@ -171,7 +171,7 @@ async def test_a_server_that_is_switched_off_is_not_started_and_told_only_if_it_
     report = await report_of({"it": entry}, names=["it"])
     assert codes(report.findings) == ["disabled"]
     assert "`pegboard enable it`" in report.findings[0].remedy
-    assert report.servers[0].stage == "disabled"
+    assert report.servers[0].state == "disabled"
     assert report.is_ok
     assert not mark.exists()
 

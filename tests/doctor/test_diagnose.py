@@ -27,7 +27,7 @@ while True:
 async def test_each_server_is_told_about_from_waiting_to_the_end() -> None:
     seen: list[Checkup] = []
     await report_of({"it": speaking(TOOL)}, on_checkup=seen.append)
-    assert [it.stage for it in seen] == ["waiting", "starting", "listing", "ok"]
+    assert [it.state for it in seen] == ["waiting", "starting", "listing", "ready"]
 
 
 async def test_no_more_servers_than_allowed_are_looked_at_at_once() -> None:
@@ -35,9 +35,9 @@ async def test_no_more_servers_than_allowed_are_looked_at_at_once() -> None:
 
     def tell(checkup: Checkup) -> None:
         nonlocal most
-        if checkup.stage == "starting":
+        if checkup.state == "starting":
             running.add(checkup.server)
-        elif checkup.stage in ("ok", "failed"):
+        elif checkup.state in ("ready", "down"):
             running.discard(checkup.server)
         most = max(most, len(running))
 
@@ -54,7 +54,7 @@ async def test_servers_are_looked_at_side_by_side() -> None:
     starting: list[str] = []
 
     def tell(checkup: Checkup) -> None:
-        if checkup.stage == "starting":
+        if checkup.state == "starting":
             starting.append(checkup.server)
             if len(starting) == 2:
                 at_once.set()

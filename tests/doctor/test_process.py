@@ -21,7 +21,7 @@ async def test_nothing_is_found_in_a_server_that_is_ok() -> None:
     assert report.findings == ()
     assert report.is_ok
     [checkup] = report.servers
-    assert (checkup.stage, checkup.tools, checkup.era) == ("ok", 1, "legacy")
+    assert (checkup.state, checkup.tools, checkup.era) == ("ready", 1, "legacy")
     assert checkup.protocol_version == "2025-06-18"
     assert checkup.tokens is not None
     assert checkup.startup_seconds is not None

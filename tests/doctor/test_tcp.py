@@ -172,6 +172,6 @@ async def test_a_server_that_hangs_up_is_told_somehow() -> None:
 async def test_a_server_of_http_that_is_well_is_ok() -> None:
     async with serving(build_server().streamable_http_app()) as origin:
         report = await report_of({"it": {"url": f"{origin}/mcp"}})
-    assert report.servers[0].stage == "ok"
+    assert report.servers[0].state == "ready"
     assert report.servers[0].tools == 3
     assert report.is_ok

@@ -1,4 +1,4 @@
-"""What callers hear of a server that is configured and not running."""
+"""What callers hear of a configured server without any known tool."""
 
 import sys
 from typing import Any
@@ -8,13 +8,14 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from pegboard import Hub, Registry
+from pegboard.errors import ServerUnavailableError
 from pegboard.errors.servers import without_name
 from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
 from pegboard.hub import UnavailableServer
 from pegboard.model import Tool
 from pegboard.model.principal import ANONYMOUS, LOCAL, Principal
 from pegboard.server import App, HttpAuthenticator, RequestPipeline
-from pegboard.upstream import Era, NoCatalogCache
+from pegboard.upstream import Era, NoCatalogCache, ServerState
 from tests.auth.test_matrix_of_wires import wires
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import bench, hub
@@ -34,7 +35,7 @@ FILE: dict[str, Any] = {
         "my-notes": {"command": "notes", "disabled": True},
     }
 }
-DOWN = "Server 'time' is configured but not running"
+DOWN = "Server 'time' is down"
 WHY = f"{DOWN}: the command 'no-such-uvx' was not found."
 READER = Principal(subject="r", scopes=frozenset({"read"}))
 CALLER = Principal(subject="c", scopes=frozenset({"call"}))
@@ -123,7 +124,7 @@ async def test_a_name_that_begins_like_those_of_a_server_points_to_it(era: Era, 
             assert called["isError"]
             assert WHY in text_of(called)
             assert called["structuredContent"]["unavailable"][0]["server"] == "time"
-        with pytest.raises(RpcError, match="is configured but not running") as caught:
+        with pytest.raises(RpcError, match="is down") as caught:
             await Caller(gateway, era, face=FULL).call(name)
         assert "'unavailable': [{'server': 'time'" in str(caught.value.data)
 
@@ -132,7 +133,7 @@ async def test_a_prefix_of_its_own_points_to_a_server() -> None:
     entry = {**FILE["mcpServers"]["time"], "prefix": "tick_"}
     async with board({"mcpServers": {"sidereal": entry}}) as it, Gateway(it) as gateway:
         called = await Caller(gateway, principal=CALLER).call("call_tool", name="tick_now")
-    assert "Server 'sidereal' is configured but not running." in text_of(called)
+    assert "Server 'sidereal' is down." in text_of(called)
 
 
 async def test_the_package_of_a_server_points_to_it_for_the_operator_alone() -> None:
@@ -147,7 +148,7 @@ async def test_the_package_of_a_server_points_to_it_for_the_operator_alone() -> 
 async def test_a_question_about_something_else_tells_of_no_server(query: str) -> None:
     async with board() as it, Gateway(it) as gateway:
         found = await Caller(gateway).call("search_tools", query=query)
-        assert "not running" not in text_of(found)
+        assert "is down" not in text_of(found)
         assert "unavailable" not in found["structuredContent"]
 
 
@@ -220,7 +221,7 @@ async def test_a_server_with_cached_tools_is_not_said_to_be_missing() -> None:
         await it.server("time").stop()
         assert it.unavailable_servers() == []
         found = await Caller(gateway).call("search_tools", query="time now")
-        assert "not running" not in text_of(found)
+        assert "is down" not in text_of(found)
 
 
 async def test_the_hub_lists_its_unavailable_servers() -> None:
@@ -228,12 +229,35 @@ async def test_the_hub_lists_its_unavailable_servers() -> None:
         found = {it.name: it for it in it.unavailable_servers()}
     assert found["my-notes"] == UnavailableServer(
         name="my-notes",
-        state="down",
+        state=ServerState.DISABLED,
         reason="the configuration switches it off.",
         prefix="mcp_my_notes_",
         target=found["my-notes"].target,
     )
-    assert set(found) == {"time", "github", "my-notes"}
+    assert {name: it.state for name, it in found.items()} == {
+        "time": "down",
+        "github": "unusable",
+        "my-notes": "disabled",
+    }
+
+
+async def test_a_tripped_server_is_said_to_be_tripped() -> None:
+    async with board() as it, Gateway(it) as gateway:
+        time = it.server("time")
+        while time.status.state != ServerState.TRIPPED:
+            with pytest.raises(ServerUnavailableError):
+                await time.start()
+        found = await Caller(gateway, principal=READER).call("search_tools", query="time in Oslo")
+        assert "Server 'time' is tripped." in text_of(found)
+        assert found["structuredContent"]["unavailable"] == [{"server": "time", "state": "tripped"}]
+        assert "Server 'time' is tripped: " in await told_by_a_call(it)
+
+
+async def told_by_a_call(hub: Hub) -> str:
+    """Return the error of a call to a server that cannot be used."""
+    with pytest.raises(ServerUnavailableError) as caught:
+        await hub.server("time").request("ping")
+    return str(caught.value)
 
 
 class ByScope:

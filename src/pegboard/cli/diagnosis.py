@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["diagnosed", "watching"]
 
-_COLOURS = {"ok": "green", "failed": "bold red", "starting": "yellow", "listing": "yellow"}
+_COLOURS = {"ready": "green", "down": "bold red", "starting": "yellow", "listing": "yellow"}
 
 
 @contextmanager
@@ -56,11 +56,11 @@ def watching() -> Generator[Callable[["Checkup"], None]]:
 
 
 def _say_when_done(checkup: "Checkup") -> None:
-    if checkup.stage == "ok":
+    if checkup.state == "ready":
         tools = counted(checkup.tools or 0, "tool")
-        warn(f"{checkup.server}: ok, {tools}, {checkup.startup_seconds or 0:.1f} s")
-    elif checkup.stage == "failed":
-        warn(f"{checkup.server}: failed")
+        warn(f"{checkup.server}: ready, {tools}, {checkup.startup_seconds or 0:.1f} s")
+    elif checkup.state == "down":
+        warn(f"{checkup.server}: down")
 
 
 def _table(seen: "dict[str, Checkup]") -> "Table":
@@ -70,7 +70,7 @@ def _table(seen: "dict[str, Checkup]") -> "Table":
     table = Table(box=None, pad_edge=False, show_header=False)
     for checkup in seen.values():
         said = "" if checkup.tools is None else counted(checkup.tools, "tool")
-        state = Text(checkup.stage, _COLOURS.get(checkup.stage, "dim"))
+        state = Text(checkup.state, _COLOURS.get(checkup.state, "dim"))
         table.add_row(Text(one_line(checkup.server)), state, Text(said))
     return table
 

@@ -10,12 +10,13 @@ from pegboard.lazy_names import Listing, Lookup, lazy_names
 if TYPE_CHECKING:
     from pegboard.doctor.diagnosis import OnCheckup, diagnose
     from pegboard.doctor.probes.probe import ProbeLimits
-    from pegboard.doctor.report import CODES, Checkup, Code, Finding, Report, Severity, Stage
+    from pegboard.doctor.report import CODES, Checkup, CheckupState, Code, Finding, Report, Severity
     from pegboard.doctor.status import KnownStatus, cached_status
 
 __all__ = [
     "CODES",
     "Checkup",
+    "CheckupState",
     "Code",
     "Finding",
     "KnownStatus",
@@ -23,7 +24,6 @@ __all__ = [
     "ProbeLimits",
     "Report",
     "Severity",
-    "Stage",
     "cached_status",
     "diagnose",
 ]
@@ -31,13 +31,13 @@ __all__ = [
 _HOMES = {
     "CODES": "report",
     "Checkup": "report",
+    "CheckupState": "report",
     "Code": "report",
     "Finding": "report",
     "ProbeLimits": "probes.probe",
     "OnCheckup": "diagnosis",
     "Report": "report",
     "Severity": "report",
-    "Stage": "report",
     "KnownStatus": "status",
     "diagnose": "diagnosis",
     "cached_status": "status",

@@ -24,7 +24,7 @@ from pegboard.doctor.probes.process import noise_of, why_process_failed
 from pegboard.doctor.probes.self_reference import is_itself, serves_itself
 from pegboard.doctor.probes.stderr import capture_stderr
 from pegboard.doctor.probes.tcp import why_address_failed
-from pegboard.doctor.report import Checkup, Finding, Report, Stage, found
+from pegboard.doctor.report import Checkup, CheckupState, Finding, Report, found
 from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.upstream.catalog.cache import CachedCatalog
@@ -35,7 +35,7 @@ __all__ = ["OnCheckup", "diagnose"]
 T = TypeVar("T")
 
 OnCheckup = Callable[[Checkup], None]
-"""Receives the checkup of a server whenever its stage changes."""
+"""Receives the checkup of a server whenever its state changes."""
 
 
 async def diagnose(  # noqa: PLR0913 - each can be left out
@@ -61,7 +61,7 @@ async def diagnose(  # noqa: PLR0913 - each can be left out
             is reported as ``itself``.
         on_login: shows the user the login page of a server. Without it, a server that requires a
             login is reported, and no page is opened.
-        on_checkup: receives the checkup of a server whenever its stage changes.
+        on_checkup: receives the checkup of a server whenever its state changes.
 
     Raises:
         ServerNotFoundError: when the configuration has no server of a given name.
@@ -147,7 +147,7 @@ class _ServerChecks:
             self.learned[catalog_key(config)] = CachedCatalog(negotiated=said, tools=probe.listed)
         self._tell(
             config,
-            "failed" if has_failed else "ok",
+            "ready" if probe.phase == "done" else "down",
             era=said.era if said else None,
             protocol_version=said.version if said else None,
             server_version=(said.server_version or None) if said else None,
@@ -185,10 +185,10 @@ class _ServerChecks:
     def _reached(self, config: ServerConfig, phase: str) -> None:
         self._tell(config, "listing" if phase == "listing" else "starting")
 
-    def _tell(self, config: ServerConfig, stage: Stage, **seen: Any) -> None:
+    def _tell(self, config: ServerConfig, state: CheckupState, **seen: Any) -> None:
         checkup = Checkup(
             server=config.name,
-            stage=stage,
+            state=state,
             transport=config.transport,
             target=config.target,
             **seen,
@@ -229,7 +229,7 @@ def _unusable(
     # The findings about the file say why they are unusable.
     wrong = [it for it in unusable_entries(loaded) if not names or it in names]
     return [
-        Checkup(server=name, stage="unusable", transport="", target="")
+        Checkup(server=name, state="unusable", transport="", target="")
         for name in (*wrong, *(it.name for it in itself))
     ]
 

@@ -8,7 +8,17 @@ import msgspec
 from pegboard.model.json_values import FrozenDict
 from pegboard.upstream.catalog.cache import CachedCatalog
 
-__all__ = ["CODES", "Checkup", "Code", "Finding", "Report", "Severity", "Stage", "found", "shown"]
+__all__ = [
+    "CODES",
+    "Checkup",
+    "CheckupState",
+    "Code",
+    "Finding",
+    "Report",
+    "Severity",
+    "found",
+    "shown",
+]
 
 Severity = Literal["error", "warning", "advice"]
 """An ``error`` stops something from working. A ``warning`` works, but should be corrected. An
@@ -149,15 +159,16 @@ def shown(text: str, limit: int = _LONGEST) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
-Stage = Literal["waiting", "starting", "listing", "ok", "failed", "disabled", "unusable"]
-"""How far the check of a server has come. A server whose entry is unusable is not checked."""
+CheckupState = Literal["waiting", "starting", "listing", "ready", "down", "disabled", "unusable"]
+"""The state of a server, in the words of `ServerState`, or how far its check has come. A server
+whose entry is ``unusable`` is not checked."""
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     """What the doctor saw of one server; it contains no secret."""
 
     server: str
-    stage: Stage
+    state: CheckupState
     transport: str
     target: str
     era: str | None = None

@@ -21,7 +21,7 @@ class KnownStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     state: str
-    """One of `ServerState`; ``not running`` without a gateway, ``unusable`` for a bad entry."""
+    """One of `ServerState`, or ``unusable`` for a bad entry."""
     transport: str
     """Empty when the entry cannot be read, and so is the target."""
     target: str
@@ -66,7 +66,7 @@ def cached_status(configs: Iterable[ServerConfig], store: Store | None) -> list[
         found.append(
             KnownStatus(
                 server=config.name,
-                state="not running" if config.enabled else "disabled",
+                state=("down" if is_current else "cold") if config.enabled else "disabled",
                 transport=config.transport,
                 target=config.target,
                 era=_text(said, "era"),

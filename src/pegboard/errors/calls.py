@@ -48,7 +48,7 @@ class ToolConflictError(PegboardError, ValueError):
 class ToolNotFoundError(PegboardError, KeyError, ValueError):
     """No tool has that name; ``nearest`` holds similar names.
 
-    ``unavailable`` tells of the servers that may have the tool but are not running; the gateway
+    ``unavailable`` tells of the servers that may have the tool, and of their states; the gateway
     fills it in.
     """
 

@@ -53,8 +53,8 @@ def _owner(name: str, servers: list[UpstreamServer], naming: Naming) -> Upstream
 def _unavailable(server: UpstreamServer, name: str) -> ServerUnavailableError:
     status = server.status
     reason = status.last_error or "its tools are unknown."
-    how = "starting" if status.state == ServerState.READY else status.state.value
-    words = f"Tool {name!r} is missing, because server {status.name!r} is {how}: "
+    state = _state(status.state, is_starting=False)
+    words = f"Tool {name!r} is missing, because server {status.name!r} is {state}: "
     if isinstance(server.connection.failure, ServerAuthenticationError):
         # The background does not try again: only a person can log in.
         again = f"Then call `await hub.server({status.name!r}).start()`."
@@ -73,7 +73,8 @@ class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
     """A configured server of which no tool is known, so that the board shows nothing of it."""
 
     name: str
-    state: Literal["starting", "down"]
+    state: ServerState | Literal["unusable"]
+    """``unusable`` when its entry is wrong; ``starting`` until it has listed its tools."""
     reason: str = ""
     """Why it cannot be used, without secrets; for the operator, because it may name commands."""
     prefix: str = ""
@@ -122,12 +123,17 @@ def _of_server(server: UpstreamServer, naming: Naming, *, is_starting: bool) -> 
     reason = _OFF if status.state == ServerState.DISABLED else status.last_error or _UNKNOWN
     return UnavailableServer(
         name=config.name,
-        state="starting" if is_starting else "down",
+        state=_state(status.state, is_starting=is_starting),
         reason="" if is_starting else reason,
         prefix=_prefix(config.name, naming),
         target=config.target,
         tags=config.tags,
     )
+
+
+def _state(state: ServerState, *, is_starting: bool) -> ServerState:
+    # A server that is ready, and has no tools yet, is still listing them.
+    return ServerState.STARTING if is_starting or state == ServerState.READY else state
 
 
 def _left_out(
@@ -140,4 +146,4 @@ def _left_out(
             continue
         told.add(it.server)
         prefix = _prefix(it.server, naming)
-        yield UnavailableServer(name=it.server, state="down", reason=it.message, prefix=prefix)
+        yield UnavailableServer(name=it.server, state="unusable", reason=it.message, prefix=prefix)

@@ -1,7 +1,9 @@
 """`pegboard connect`: add Pegboard to the configuration of an MCP client."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -40,7 +42,7 @@ from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_tool
 from pegboard.upstream.http.headers import checked_headers
 
-__all__ = ["ClientNames", "EveryClient", "add_to", "chosen"]
+__all__ = ["ClientNames", "EveryClient", "add_to", "chosen", "connect_to"]
 
 ClientNames = Annotated[
     list[str] | None,
@@ -81,14 +83,41 @@ def connect_clients(
     """Add Pegboard to the configuration of a client; `pegboard disconnect` undoes it."""
     if stdio and url:
         raise typer.BadParameter("`--stdio` and `--url` exclude each other.")
-    headers = headers_in(header)
+    connect_to(
+        clients,
+        every=every,
+        url=url,
+        headers=headers_in(header),
+        only=only or (False if yes else None),
+        yes=yes,
+        config=config,
+    )
+
+
+def connect_to(
+    clients: list[str] | None,
+    *,
+    every: bool = False,
+    url: str | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    only: bool | None = False,
+    yes: bool = False,
+    config: str | None = None,
+) -> None:
+    """Connect clients as the command does; with ``only=None``, ask about their own servers.
+
+    Raises:
+        typer.Exit: when there is no client, or one could not be connected.
+        typer.BadParameter: when what is asked for cannot be done.
+    """
+    headers = dict(headers)
     if url is not None:
         _check_address(url, headers)
     else:
         _check_program(headers)
     machine = Machine.here()
     source = locate_config(config).path
-    servers = _served(source, url, is_needed=only)
+    servers = _served(source, url, is_needed=bool(only))
     if not servers and url is None:
         warn("Pegboard has no servers yet; `pegboard import` imports those of your clients.")
     failed = False
@@ -134,7 +163,7 @@ def _one(
     entry: dict[str, Any],
     superfluous: tuple[str, ...],
     *,
-    only: bool,
+    only: bool | None,
     asks: bool,
 ) -> None:
     if not client.is_here(machine):
@@ -143,7 +172,7 @@ def _one(
         _agree_to_replace(client, machine)
     out = taken_out_of(client, machine)
     there = [it for it in superfluous if it not in set(out)]
-    if there and not only and asks:
+    if there and only is None:
         names = ", ".join(there)
         only = ask(
             f"{client.title} has servers that Pegboard serves now: {names}. Remove them there?"

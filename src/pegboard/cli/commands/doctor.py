@@ -61,7 +61,7 @@ def doctor(
     report = diagnosed(
         names or [], config=config, store=store, timeout=timeout, login=login, gateway=gateway
     )
-    if gateway is not None and any(it.stage in ("ok", "failed") for it in report.servers):
+    if gateway is not None and any(it.state in ("ready", "down") for it in report.servers):
         warn(f"A gateway runs at {gateway}; the doctor started its servers a second time.")
     # The user who asks about one server does not ask about the files.
     exposed = [] if names else list(dict.fromkeys(exposed_files(files_of_clients(Machine.here()))))
@@ -80,7 +80,7 @@ def report_as_json(report: "Report") -> dict[str, Any]:
     """Return a report as ``--json`` prints it: one object.
 
     ``ok`` (nothing but advice was found), ``config`` (the file that was read, or null),
-    ``servers`` (``server``, ``stage`` ok, failed, disabled or unusable, ``transport``, ``target``,
+    ``servers`` (``server``, ``state`` ready, down, disabled or unusable, ``transport``, ``target``,
     ``era``, ``protocol_version``, ``server_version``, ``tools``, ``tokens`` (estimated) and
     ``startup_seconds``, null if the server did not get that far) and ``findings`` (``code``,
     ``severity`` error, warning or advice, ``what``, ``remedy``, ``server``, ``tool`` and ``place``,
@@ -109,7 +109,7 @@ def _show(report: "Report", exposed: "Sequence[Path]") -> None:
             [
                 (
                     it.server,
-                    it.stage,
+                    it.state,
                     it.era or "-",
                     "-" if it.tools is None else f"{it.tools:,}",
                     "-" if it.tokens is None else f"{it.tokens:,}",
@@ -149,7 +149,7 @@ def _show_finding(finding: "Finding") -> None:
 def _summary(report: "Report", exposed: "Sequence[Path]") -> str:
     kinds = [it.severity for it in report.findings]
     errors, warnings = kinds.count("error"), kinds.count("warning")
-    number = sum(it.stage != "disabled" for it in report.servers)
+    number = sum(it.state != "disabled" for it in report.servers)
     looked = f"{counted(number, 'server')} checked" if number else "No server was checked"
     besides = f" Other users can read {counted(len(exposed), 'file')} of your clients."
     if report.is_ok:

@@ -1,7 +1,9 @@
 """`pegboard import`: import the servers of MCP clients."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,7 +64,7 @@ from pegboard.config.secrets.kept_secrets import Keep, KeptSecret, KeptTogether
 from pegboard.config.secrets.variables import input_variable
 from pegboard.errors import ConfigError
 
-__all__ = ["add_to", "import_from", "plan_as_json"]
+__all__ = ["add_to", "import_from", "importable_servers", "plan_as_json"]
 
 
 def add_to(root: typer.Typer) -> None:
@@ -121,8 +123,12 @@ def import_from(
     yes: bool = False,
     config: str | None = None,
     json: bool = False,
+    asks_once: bool = False,
 ) -> bool:
     """Import servers as the command does, and tell whether any were written.
+
+    ``asks_once`` asks only whether to write, with yes as the default; it skips names that are
+    taken, and leaves missing values to the environment.
 
     Raises:
         typer.Exit: when there is no file, or the user does not agree.
@@ -134,7 +140,7 @@ def import_from(
     with waiting(f"Comparing {counted(len(found), 'server')}"):
         present = _present(file)
         plan = plan_import(found, present, on_conflict=on_conflict or "skip", imported=imported)
-    asks = not yes and not dry_run and sys.stdin.isatty()
+    asks = not (yes or dry_run or asks_once) and sys.stdin.isatty()
     asks_of_names = asks and on_conflict is None and not json
     unanswered = open_questions(file, plan)
     if json:
@@ -156,12 +162,30 @@ def import_from(
         _name_skipped([] if dry_run else plan)
         warn("Nothing was written." if dry_run else "There is nothing to write.")
         return False
-    agree(f"Write {counted(len(written) + len(open_), 'server')} to {file.path}?", yes=yes)
+    agree(
+        f"Write {counted(len(written) + len(open_), 'server')} to {file.path}?",
+        yes=yes,
+        default=asks_once,
+    )
     is_done = _write(file, written, open_, moves=not keep_secrets, asks=asks, is_quiet=json)
     _name_skipped(plan)
     names = [(it, it.writes_as or it.same_as) for it in plan]
     imported.note(Imported(it.path, it.name, name) for it, name in names if name is not None)
     return is_done
+
+
+def importable_servers(config: str | None = None) -> tuple[Path, dict[str, int]]:
+    """Return the file that an import would write, and how many servers it gets from each client.
+
+    What is wrong with the file of a client is left to the import to say.
+    """
+    found: list[FoundServer] = []
+    for it in files_of_clients(Machine.here()):
+        with suppress(ConfigError):
+            found += servers_in(it)
+    file = open_file(config)
+    plan = plan_import(found, _present(file), on_conflict="skip", imported=ImportRecord(file.path))
+    return file.path, dict(Counter(it.client for it in plan if it.writes_as is not None))
 
 
 _CHOICES: Mapping[str, OnConflict] = {

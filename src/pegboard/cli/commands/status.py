@@ -73,7 +73,8 @@ def status_as_json(found: Sequence[KnownStatus], limits: Sequence[LimitUse]) -> 
     """Return what ``--json`` prints: an object with ``servers`` and ``limits``.
 
     Each of ``servers`` has ``server``; ``state`` (in a gateway: cold, starting, ready, down,
-    tripped, closed or disabled; without one: ``not running`` or ``disabled``; with ``--start``:
+    tripped, closed or disabled; without one: cold, disabled, or
+    down if it could not be started lately; with ``--start``:
     ``ready``, ``down`` or ``disabled``; always ``unusable`` if the entry is, and ``last_error``
     says why); ``transport`` and ``target`` (empty if the entry cannot be read); ``era`` (legacy or
     modern); ``protocol_version``; ``server_version``; ``tools`` and ``tokens`` (estimated; null if
@@ -166,11 +167,10 @@ def _started(config: str | None, store: str | None) -> list[KnownStatus]:
 
 def _of_report(report: "Report") -> list[KnownStatus]:
     errors = {it.server: it.what for it in reversed(report.findings) if it.severity == "error"}
-    states = {"ok": "ready", "failed": "down"}
     return [
         KnownStatus(
             server=it.server,
-            state=states.get(it.stage, it.stage),
+            state=it.state,
             transport=it.transport,
             target=it.target,
             era=it.era,

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +32,7 @@ __all__ = ["add_to"]
 
 _PATIENCE = 60.0
 _PAUSE = 0.1
+_MOST_NAMED = 20
 
 
 def add_to(root: typer.Typer) -> None:
@@ -51,7 +53,8 @@ def uninstall(
     """Undo everything: restore the files of your clients, and remove all that Pegboard keeps.
 
     It lists everything first and asks. Your configuration is a question of its own; `--yes` removes
-    it, too. Configuration files elsewhere, such as the `mcp.json` of a project, stay.
+    it if a command of Pegboard made it. What Pegboard did not write stays, and is listed: files of
+    yours in its folders, a configuration of your own, the `mcp.json` of a project.
     """
     service = installed_service()
     of_service = None
@@ -64,7 +67,9 @@ def uninstall(
     found = find_belongings(machine)
     if not found and service is None:
         warn("There is nothing to remove.")
+        _name_others(found.others)
         return
+    keep_config |= yes and not found.config_is_made
     _show(found, None if service is None else service.path, keeps=keep_config, asks=not yes)
     agree("Remove all this?", yes=yes)
     if found.config is not None and not keep_config and not yes:
@@ -80,7 +85,9 @@ def uninstall(
         complain(f"This could not be removed: {it}")
     if left:
         raise typer.Exit(FAILED)
-    say("Everything else of Pegboard was removed." if keep_config else "Everything was removed.")
+    keeps = found.config is not None and keep_config
+    say("Everything else of Pegboard was removed." if keeps else "Everything was removed.")
+    _name_others(found.others)
     titles = ", ".join(it.title for it, _ in found.clients)
     if titles:
         warn(f"Restart {titles}: until then, a Pegboard that was started there still runs.")
@@ -133,20 +140,28 @@ def _show(found: Belongings, service: Path | None, *, keeps: bool, asks: bool) -
     if found.keyring:
         say(f"  the keyring: {counted(len(found.keyring), 'secret')}")
     for folder in found.folders:
-        number = _files_in(folder) - (found.config is not None and folder == found.config.parent)
+        number = sum(it.is_relative_to(folder) for it in found.files)
         if number:
             say(f"  {folder}: {counted(number, 'file')}")
     for script in found.completion:
         say(f"  {script}: completion of your shell")
-    if found.config is None:
-        return
+    if found.config is not None:
+        _show_config(found.config, keeps=keeps, asks=asks)
+    _name_others(found.others, "Not to be removed")
+
+
+def _show_config(config: Path, *, keeps: bool, asks: bool) -> None:
     if keeps:
-        say(f"Not to be removed: your configuration {found.config}, and the secrets it refers to")
+        say(f"Not to be removed: your configuration {config}, and the secrets it refers to")
     elif asks:
-        say(f"Asked separately: your configuration {found.config}")
+        say(f"Asked separately: your configuration {config}")
     else:
-        say(f"  your configuration: {found.config}")
+        say(f"  your configuration: {config}")
 
 
-def _files_in(folder: Path) -> int:
-    return sum(len(names) for _, _, names in os.walk(folder))
+def _name_others(others: Sequence[Path], what: str = "Left") -> None:
+    """Say which files in Pegboard's folders were left, because Pegboard did not write them."""
+    for it in others[:_MOST_NAMED]:
+        say(f"{what}, because Pegboard did not make it: {it}")
+    if len(others) > _MOST_NAMED:
+        say(f"… and {counted(len(others) - _MOST_NAMED, 'more file')}")

@@ -71,7 +71,7 @@ def open_file(config: str | None, *, must_exist: bool = False) -> ServersFile:
     return file
 
 
-def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:
+def agree(question: str, *, yes: bool, default: bool = False, otherwise: str = "--yes") -> None:
     """Continue only if the user agrees, or agreed on the command line.
 
     Raises:
@@ -81,7 +81,7 @@ def agree(question: str, *, yes: bool, otherwise: str = "--yes") -> None:
         return
     if not sys.stdin.isatty():
         complain(f"{question} There is no terminal to ask on; `{otherwise}` answers yes.")
-    elif ask(question):
+    elif ask(question, default=default):
         return
     else:
         warn("Nothing was changed.")

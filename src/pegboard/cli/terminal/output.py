@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 _STATES = {
-    **dict.fromkeys(("ready", "ok", "enabled"), "green"),
-    **dict.fromkeys(("down", "failed", "unusable", "tripped"), "bold red"),
+    **dict.fromkeys(("ready", "enabled"), "green"),
+    **dict.fromkeys(("down", "unusable", "tripped"), "bold red"),
     **dict.fromkeys(("starting", "listing", "waiting"), "yellow"),
-    **dict.fromkeys(("disabled", "closed", "cold", "not running"), "dim"),
+    **dict.fromkeys(("disabled", "closed", "cold"), "dim"),
 }
 """How the states of servers are coloured in tables; NO_COLOR leaves the bold and dim ones."""
 _AROUND = ContextVar[Callable[[], AbstractContextManager[None]]]("around", default=nullcontext)

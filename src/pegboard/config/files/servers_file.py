@@ -15,6 +15,7 @@ from pegboard.config.files.entry_validation import EntryContext, Interpretation,
 from pegboard.config.files.jsonc import Document, parse_jsonc
 from pegboard.config.files.locate import ABSENT, NO_FILE, candidates, user_config_file
 from pegboard.config.files.server_defaults import read_defaults
+from pegboard.config.made_files import note_made
 from pegboard.config.problems import Problem
 from pegboard.config.secrets.variables import Variables, input_defaults
 from pegboard.config.servers import ServerConfig
@@ -181,6 +182,8 @@ class ServersFile:
         """
         content = self._text.encode()
         if content != self._before:
+            if self._before is None and self.path == user_config_file():
+                note_made(self.path)
             write_file(self.path, content, instead_of=self._before)
             self._before = content
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Self
 from platformdirs import user_data_path
 
 from pegboard.config.atomic_write import make_folder, read_file, remove_leftovers, write_file
+from pegboard.config.made_files import note_made
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
 
@@ -230,6 +231,7 @@ def _kept_in_file(name: str, value: str) -> _KeptAndUndo:
     before = read_file(path)
     if before is None:
         content = value.encode("utf-8", "surrogatepass") + b"\n"
+        note_made(path)
         # For many secrets, tidying the folder each time would take longer than writing.
         write_file(path, content, instead_of=None, tidies=False)
     if os.name == "posix":

@@ -69,21 +69,21 @@ class StartupWait:
                 return self.tools.find(name, visibility)
             except ToolNotFoundError as error:
                 missing = error
-        down = self.down(name, visibility, also=awaited)
+        unavailable = self.unavailable(name, visibility, also=awaited)
         # Of the servers that are starting, the last words tell.
-        failed = "".join(f" {it}" for it in down if it.state == "down")
-        missing.args = (f"{missing}{failed}{self.words(visibility)}",)
-        missing.unavailable = tuple(it.data for it in down)
+        others = "".join(f" {it}" for it in unavailable if not it.is_starting)
+        missing.args = (f"{missing}{others}{self.words(visibility)}",)
+        missing.unavailable = tuple(it.data for it in unavailable)
         raise missing
 
-    def down(
+    def unavailable(
         self, text: str, visibility: Visibility, *, also: Collection[str] = ()
     ) -> list[Unavailable]:
         """Return the servers without any tool that a text points to; see `meant_by`."""
         servers = self._hub.unavailable_servers()
         return meant_by(text, servers, visibility, also=also) if servers else []
 
-    def all_down(self, visibility: Visibility) -> list[Unavailable]:
+    def all_unavailable(self, visibility: Visibility) -> list[Unavailable]:
         """Return all servers without any tool that the client may know."""
         return told_of(self._hub.unavailable_servers(), visibility)
 

@@ -1,6 +1,6 @@
-"""Unavailable: what a caller is told of a configured server that is not running.
+"""Unavailable: what a caller is told of a configured server without any known tool.
 
-A caller that may only find or call tools learns that the server is down. The reason is for callers
+A caller that may only find or call tools learns the state of the server. The reason is for callers
 that may operate the gateway, and so is a match with the server's command or address.
 """
 
@@ -17,6 +17,7 @@ from pegboard.model.hidden_characters import visible
 from pegboard.policies import may_operate
 from pegboard.search.methods.typos import SHORTEST, TypoIndex
 from pegboard.search.text.words import query_words, words_of
+from pegboard.upstream import ServerState
 
 __all__ = ["Unavailable", "data_of", "meant_by", "told_of"]
 
@@ -32,17 +33,22 @@ _GENERAL = (
 
 
 class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
-    """What one caller is told of a server that is not running."""
+    """What one caller is told of a server without any known tool."""
 
     server: str
     state: str
     reason: str = ""
 
     def __str__(self) -> str:
-        if self.state == "starting":
+        if self.is_starting:
             return f"Server {self.server!r} is still starting; try again in a moment."
-        words = f"Server {self.server!r} is configured but not running"
+        words = f"Server {self.server!r} is {self.state}"
         return f"{words}: {self.reason}" if self.reason else f"{words}."
+
+    @property
+    def is_starting(self) -> bool:
+        """True when its tools may appear soon."""
+        return self.state == ServerState.STARTING
 
     @property
     def data(self) -> dict[str, str]:

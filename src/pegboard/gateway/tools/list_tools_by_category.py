@@ -43,12 +43,12 @@ def list_tools_by_category(tools: ToolList, startup_wait: StartupWait) -> Builti
         category, seen = arguments["category"], list(tools.seen(caller.visibility))
         starting = startup_wait.words(caller.visibility)
         if category == EVERYTHING:
-            down = startup_wait.all_down(caller.visibility)
-            return _categories(categories_of(seen), starting, down)
+            unavailable = startup_wait.all_unavailable(caller.visibility)
+            return _categories(categories_of(seen), starting, unavailable)
         found = [tool for tool in seen if category_of(tool) == category or tool.server == category]
         if not found:
-            down = startup_wait.down(category, caller.visibility)
-            return _unknown(category, categories_of(seen), starting, down)
+            unavailable = startup_wait.unavailable(category, caller.visibility)
+            return _unknown(category, categories_of(seen), starting, unavailable)
         shown = found[: arguments["limit"]]
         lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
         if len(found) > len(shown):
@@ -60,32 +60,32 @@ def list_tools_by_category(tools: ToolList, startup_wait: StartupWait) -> Builti
 
 
 def _categories(
-    counts: dict[str, int], starting: str, down: Sequence[Unavailable]
+    counts: dict[str, int], starting: str, unavailable: Sequence[Unavailable]
 ) -> dict[str, Any]:
-    told = [str(it) for it in down[:_SHOWN] if it.state == "down"]
-    if len(down) > _SHOWN:
-        told.append(f"… and {len(down) - _SHOWN} more servers are not running.")
+    told = [str(it) for it in unavailable[:_SHOWN] if not it.is_starting]
+    if len(unavailable) > _SHOWN:
+        told.append(f"… and {len(unavailable) - _SHOWN} more servers without any known tool.")
     if not counts:
         words = "\n".join([f"There are no tools here.{starting}", *told])
-        return respond(words, {"categories": {}, **data_of(down[:_SHOWN])})
+        return respond(words, {"categories": {}, **data_of(unavailable[:_SHOWN])})
     shown = list(counts.items())[:_SHOWN]
     lines = [f"{name}: {count} tool{'' if count == 1 else 's'}" for name, count in shown]
     if len(counts) > len(shown):
         lines.append(f"… and {len(counts) - len(shown)} more categories.")
     return respond(
-        "\n".join([*lines, *told]), {"categories": dict(shown), **data_of(down[:_SHOWN])}
+        "\n".join([*lines, *told]), {"categories": dict(shown), **data_of(unavailable[:_SHOWN])}
     )
 
 
 def _unknown(
-    category: str, counts: dict[str, int], starting: str, down: Sequence[Unavailable]
+    category: str, counts: dict[str, int], starting: str, unavailable: Sequence[Unavailable]
 ) -> dict[str, Any]:
     near = nearest_names(category, counts)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     if counts and not near:
         more = ", …" if len(counts) > _NAMED else ""
         hint = f" There are: {', '.join(list(counts)[:_NAMED])}{more}."
-    told = "".join(f" {it}" for it in down if it.state == "down")
+    told = "".join(f" {it}" for it in unavailable if not it.is_starting)
     words = f'No category is named {category!r}.{told}{hint} "all" lists them.{starting}'
     result = error_result(words)
-    return {**result, "structuredContent": data_of(down)} if down else result
+    return {**result, "structuredContent": data_of(unavailable)} if unavailable else result

@@ -81,7 +81,8 @@ def search_tools(
 
     Args:
         hub: whose `search` ranks the tools.
-        startup_wait: waits for servers that are still starting, and knows those that are down.
+        startup_wait: waits for servers that are still starting, and knows those that
+            have no known tool.
         methods: the search methods that a caller may name.
         default: the method of a call that names none.
     """
@@ -100,24 +101,26 @@ def search_tools(
         if falls_back:
             method = _BY_MEANING
             found = await found_by(method=method)
-        down = startup_wait.down(text, visibility)
+        unavailable = startup_wait.unavailable(text, visibility)
+        also = data_of(unavailable) if unavailable else {}
         if not found.hits:
             words, hints = _nothing(found.hints, *await search_hints.around(caller))
             words += startup_wait.words(visibility) + (f"\n{_AS_TEXT}" if is_plain else "")
             # Of the servers that are starting, these words have told already.
-            words += "".join(f"\n{it}" for it in down if it.state == "down")
+            words += "".join(f"\n{it}" for it in unavailable if not it.is_starting)
             data = {"tools": [], "hints": hints, "method": method}
-            return respond(words, {**data, **(data_of(down) if down else {})})
+            return respond(words, {**data, **also})
         shown = [(lines.of(hit.tool), hit.score, tools.mark(hit.tool)) for hit in found.hits]
         said = [f"{line.whole}{mark} [{score:.2f}]" for line, score, mark in shown]
         if falls_back:
             said.append(_FELL_BACK)
         if is_plain:
             said.append(_AS_TEXT)
-        said += [f"({it})" for it in down]
+        said += [f"({it})" for it in unavailable]
         data = [line.data(score, is_definition=bool(mark)) for line, score, mark in shown]
         return respond(
-            "\n".join(said), {"tools": data, "method": method, **(data_of(down) if down else {})}
+            "\n".join(said),
+            {"tools": data, "method": method, **also},
         )
 
     return BuiltinTool(definition_with(methods, default=default), run)
