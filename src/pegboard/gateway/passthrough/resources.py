@@ -64,7 +64,7 @@ class OwnResources:
         """Return the contents of one of them; ``None`` for any other URI."""
         if not self.has(uri):
             return None
-        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility)}
+        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility.for_models())}
         categories = categories_of(tools.values())
         if uri == CATEGORIES:
             held: dict[str, Any] = {"categories": categories}
@@ -201,7 +201,10 @@ class Resources:
         """
         visibility = caller.visibility
         ours = self._uris.origin(uri)
-        if ours is not None and self._sees(visibility, ours[0], uri):
+        if self._uris.hides(uri if ours is None else ours[1]):
+            raise _unknown(caller, uri)
+        # One resource may be written in several ways, and access is decided by one of them.
+        if ours is not None and self._sees(visibility, ours[0], self._uris.exposed(*ours)):
             return ours
         for having in (self._listing, self._fitting, self._open_to_all):
             seen = [
@@ -240,7 +243,7 @@ class Resources:
         for name, items in await self._listed(kind):
             for item in items:
                 original: object = item.get(key)
-                if isinstance(original, str):
+                if isinstance(original, str) and not self._uris.hides(original):
                     shown = self._uris.exposed(name, original)
                     if self._sees(visibility, name, shown):
                         seen.append({**item, key: shown})
