@@ -15,8 +15,10 @@ from pegboard.upstream import Era
 from tests.gateway.app_servers import MARKS, PAGE, SHOWS, UI, AppServer, tool
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import hub
+from tests.upstream.hosted import HostedServer, config_of, listening, result, saying
+from tests.upstream.http_servers import answer
 
-PINNED = GatewayOptions(pinned=("mcp_disk_*",))
+JSON = {"content_type": "application/json"}
 NOT_FOUND = {"modern": -32602, "legacy": -32002}
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 MATRIX = pytest.mark.parametrize(
@@ -61,6 +63,20 @@ async def place(
         with anyio.fail_after(20):
             assert it.servers["disk"].era == server_era
             yield Place(it, gateway, disk, other)
+
+
+class Odd(HostedServer):
+    """A server of the modern era with one tool, as the test writes it."""
+
+    def __init__(self, say: Any, definition: dict[str, Any]) -> None:
+        super().__init__(say)
+        self.definition = definition
+
+    def greet(self, request: dict[str, Any]) -> bytes:
+        if request.get("method") != "tools/list":
+            return super().greet(request)
+        fields = result(request, tools=[self.definition], ttlMs=0, cacheScope="private")
+        return answer("200 OK", fields, **JSON)
 
 
 async def listed(caller: Caller) -> dict[str, dict[str, Any]]:
@@ -114,6 +130,23 @@ async def test_two_servers_with_the_same_page_live_side_by_side(era: Era, server
             uri = tools[f"mcp_{name}_show"]["_meta"]["ui"]["resourceUri"]
             texts.append((await host.send("resources/read", uri=uri))["contents"][0]["text"])
         assert texts == ["<!doctype html> of disk", "<!doctype html> of other"]
+
+
+@ERAS
+async def test_a_page_that_its_server_calls_by_the_name_of_a_server_is_found(era: Era) -> None:
+    async with place(prefix="") as it:
+        it.disk.pages |= {"ui://other/own.html": "own", "ui://other/clock/app.html": "shadowed"}
+        it.other.pages["ui://other/of-other.html"] = "its"
+        host = it.host(era)
+        for uri, text in {
+            "ui://other/own.html": "own of disk",
+            "ui://other/clock/app.html": "<!doctype html> of other",
+            "ui://other/of-other.html": "its of other",
+            "ui://other/other/of-other.html": "its of other",
+        }.items():
+            [content] = (await host.send("resources/read", uri=uri))["contents"]
+            assert content["text"] == text
+        assert await refused(host, "resources/read", uri="ui://other/none") == NOT_FOUND[era]
 
 
 @ERAS
@@ -255,6 +288,58 @@ async def test_a_tenant_reaches_no_app_of_another() -> None:
             assert await refused(host, "tools/call", name="mcp_disk_tick", arguments={}) == -32602
             assert text_of(await host.call("tick")) == "mine tick"
         assert disk.called == []
+
+
+@ERAS
+async def test_a_key_of_some_tools_needs_the_pages_as_well(era: Era) -> None:
+    async with place() as it:
+        tools = ("mcp_disk_*", "ui://disk/*")
+        key = Principal(subject="k", scopes=frozenset({"call"}), servers=("*",), tools=tools)
+        host, uri = it.host(era, principal=key), "ui://disk/clock/app.html"
+        [content] = (await host.send("resources/read", uri=uri))["contents"]
+        assert content["text"] == "<!doctype html> of disk"
+        uri = "ui://other/clock/app.html"
+        assert await refused(host, "resources/read", uri=uri) == NOT_FOUND[era]
+
+
+ODD_MARKS: list[Any] = [
+    *(None, [], "ui", {"ui": None}, {"ui": "ui://x"}, {"ui": []}, {"ui/resourceUri": 5}),
+    {"ui": {"resourceUri": {"a": 1}, "visibility": "app"}},
+    {"ui": {"resourceUri": "no uri", "visibility": {"app": True}}},
+]
+
+
+@ERAS
+@pytest.mark.parametrize("marks", ODD_MARKS, ids=str)
+async def test_marks_in_a_wrong_shape_break_nothing_and_hide_nothing(era: Era, marks: Any) -> None:
+    odd = {"name": "odd", "description": "Is odd.", "inputSchema": {"type": "object"}}
+    # Results with a text there are refused, whatever the text is.
+    said = {} if isinstance(marks, str) else {"_meta": marks}
+    say = saying(lambda request: answer("200 OK", result(request, **said), **JSON))
+    async with (
+        listening(Odd(say, {**odd, "_meta": marks})) as server,
+        hub(config_of(server)) as it,
+        Gateway(it) as gateway,
+    ):
+        with anyio.fail_after(20):
+            for face in (FULL, Face()):
+                host = Caller(gateway, era, face=face, **SHOWS)
+                if face == FULL:
+                    assert "mcp_it_odd" in await listed(host)
+                    assert text_of(await host.call("mcp_it_odd")) == "done"
+                found = await Caller(gateway, era).call("search_tools", query="is odd")
+                assert "mcp_it_odd" in text_of(found)
+                called = await Caller(gateway, era, **SHOWS).call("call_tool", name="mcp_it_odd")
+                assert text_of(called) == "done"
+
+
+@pytest.mark.parametrize("visibility", [[], ["app"], [None, 1], ["app", "APP"]])
+async def test_a_tool_is_for_models_only_if_its_server_says_so(visibility: list[Any]) -> None:
+    async with place() as it:
+        it.disk.listed.append(tool("some", visibility=visibility))
+        await it.hub.server("disk").refresh()
+        assert it.hub.registry.get("mcp_disk_some").app_only
+        assert "mcp_disk_some" not in await it.plain().names()
 
 
 @ERAS
