@@ -92,7 +92,7 @@ async def test_a_listed_definition_shows_what_it_hides_and_keeps_its_other_field
     assert tool["description"] == f"Goes{SHOWN} {PERSIAN}."
     way = tool["inputSchema"]["properties"]["way"]
     assert (way["description"], way["enum"]) == (SHOWN, [f"a{SHOWN}", "b"])
-    assert tool["_meta"] == {"ui": {"resourceUri": "ui://clock/app.html"}, "note": SHOWN}
+    assert tool["_meta"] == {"ui": {"resourceUri": "ui://it/clock/app.html"}, "note": SHOWN}
 
 
 @ERAS

@@ -212,10 +212,12 @@ async def test_a_task_is_not_relayed_and_the_caller_learns_what_was_started(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_the_gateway_announces_no_extension_and_answers_no_method_of_one(wire: str) -> None:
+async def test_the_gateway_announces_apps_alone_and_answers_no_method_of_another(
+    wire: str,
+) -> None:
     async with journey(wire, "full") as (peer, _):
         offered = (await peer.introduction())["capabilities"]
-        assert "extensions" not in offered
+        assert offered["extensions"] == {"io.modelcontextprotocol/ui": {}}
         assert "tasks" not in offered
         refused = await peer.ask("tasks/get", SAID, taskId="t-1")
         assert refused["error"]["code"] == -32601

@@ -47,7 +47,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         yield origin
 
 
-def run(*command: object) -> dict[str, Any]:
+def run(*command: object, at: Path = ROOT) -> dict[str, Any]:
     """Run a program, and return the last line that it prints."""
     done = subprocess.run(
         [str(it) for it in command],
@@ -55,7 +55,7 @@ def run(*command: object) -> dict[str, Any]:
         encoding="utf-8",
         timeout=150,
         check=False,
-        cwd=ROOT,
+        cwd=at,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -54,6 +54,10 @@ class CallerContext(msgspec.Struct, frozen=True):
         """The client that sent the request."""
         return self.request.client
 
+    def for_models(self) -> "CallerContext":
+        """Return the same request, which sees only what a model may see."""
+        return CallerContext(self.request, self.visibility.for_models())
+
     @property
     def owner(self) -> tuple[str, str]:
         """The tenant and the subject that own what the gateway keeps, such as cached results."""

@@ -9,6 +9,7 @@ from anyio import AsyncContextManagerMixin
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from msgspec.structs import replace
 
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
@@ -24,7 +25,7 @@ from pegboard.hub import Hub
 from pegboard.model.principal import Scope
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import LimitUse
-from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS
+from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS, UI, without
 from pegboard.version import installed_version
 
 __all__ = ["Gateway"]
@@ -43,7 +44,8 @@ class Gateway(AsyncContextManagerMixin):
 
     Args:
         hub: its tools, resources and prompts are served. The program that opened the hub closes it.
-            Open it with ``relays_questions``, so that servers know that they may ask the client.
+            Open it with ``relays_questions``, so that servers know that they may ask the client,
+            and with ``relays_apps``, so that they offer their MCP Apps.
         options: see `GatewayOptions`.
         open_tenant: returns the hub of another tenant; the gateway opens and closes it.
         reporter: is told of each call; it must observe the registries of the hubs, too.
@@ -125,8 +127,10 @@ class Gateway(AsyncContextManagerMixin):
             "prompts": {"listChanged": True},
             "logging": {},
         }
-        if ANNOUNCED_EXTENSIONS:
-            can["extensions"] = dict(ANNOUNCED_EXTENSIONS)
+        has_apps = self.options.apps
+        announced = {it: has for it, has in ANNOUNCED_EXTENSIONS.items() if has_apps or it != UI}
+        if announced:
+            can["extensions"] = announced
         return can if client_version == "2024-11-05" else {**can, "completions": {}}
 
     async def respond(self, request: ClientRequest) -> dict[str, Any]:
@@ -135,6 +139,8 @@ class Gateway(AsyncContextManagerMixin):
         Raises:
             RpcError: the error that the client gets instead of a result.
         """
+        if "extensions" in request.client.capabilities and not self.options.apps:
+            request = _without_apps(request)
         method, client = request.method, request.client
         handler = self._router.find(method, client.era)
         if handler is None:
@@ -311,6 +317,12 @@ class Gateway(AsyncContextManagerMixin):
         if tenant is not None:
             await tenant.changes.close_session(session)
             await tenant.hub.forget_client(client_key(session.client))
+
+
+def _without_apps(request: ClientRequest) -> ClientRequest:
+    """Return a request whose client shows no apps, so that no server hears that it does."""
+    capabilities = without(request.client.capabilities, UI)
+    return replace(request, client=replace(request.client, capabilities=capabilities))
 
 
 def _shutting_down() -> RpcError:

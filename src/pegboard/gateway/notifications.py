@@ -39,6 +39,7 @@ from pegboard.upstream import (
     ResourceUpdated,
     ServerEvent,
 )
+from pegboard.upstream.messages.extensions import UI, declares
 
 __all__ = ["ChangeNotifier", "NotificationShares", "ResourceWatches", "watched_in"]
 
@@ -356,13 +357,13 @@ class ChangeNotifier:
         self._note_all(method, lambda _, visibility: self._concerns(server, visibility))
 
     def _note_all(self, method: str, concerns: Callable[[Client, Visibility], bool]) -> None:
-        # Many sessions have the same principal and the same address.
-        concerned: dict[tuple[Principal, Face], bool] = {}
+        # Many sessions have the same principal and the same address, and see the same tools.
+        concerned: dict[tuple[Principal, Face, bool], bool] = {}
 
         def note(listeners: Iterable[Listener]) -> None:
             for listener in listeners:
                 client = listener.client
-                key = (client.principal, client.face)
+                key = (client.principal, client.face, declares(client.capabilities, UI))
                 if key not in concerned:
                     visibility = self._visibility_of(client)
                     concerned[key] = visibility is not None and concerns(client, visibility)

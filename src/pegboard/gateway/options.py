@@ -29,9 +29,12 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     profiles: Mapping[str, Profile] = msgspec.field(default_factory=dict[str, Profile])
     """Named parts of the catalogue, for addresses such as ``/mcp/<name>``."""
     pinned: tuple[str, ...] = ()
-    """Glob patterns of tools that the search surface lists after its own."""
+    """Glob patterns of tools that the search surface lists after its own, and that clients which
+    load tools only when needed load at once."""
     search_method: str = DEFAULT_METHOD
     """The method of `search_tools` when a call names none; ``bm25`` compares words only."""
+    apps: bool = True
+    """Carry MCP Apps: tools with a page that the client's host shows."""
     page_size: int = 200
     """How many items a page of a list has."""
     list_seconds: float = 5.0

@@ -1,10 +1,12 @@
 """ResourceUris: the URIs of resources in the gateway, prefixed with the name of their server.
 
-The resource ``file:///notes`` of the server ``disk`` is ``disk+file:///notes`` in the gateway. A
-server whose ``prefix`` is empty keeps its own URIs.
+The resource ``file:///notes`` of the server ``disk`` is ``disk+file:///notes`` in the gateway. The
+page of an app keeps its scheme, by which hosts know it: ``ui://clock/app.html`` of the same server
+is ``ui://disk/clock/app.html``. A server whose ``prefix`` is empty keeps its own URIs.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, cast
 
@@ -13,8 +15,12 @@ from pegboard.gateway.request import object_in
 from pegboard.hub import Hub
 from pegboard.upstream import UpstreamServer
 
-__all__ = ["ResourceUris", "scheme_of", "server_of"]
+__all__ = ["FLAT_PAGE", "PAGES", "ResourceUris", "scheme_of", "server_of"]
 
+PAGES = "ui://"
+"""How the URIs of the pages of MCP Apps begin."""
+FLAT_PAGE = "ui/resourceUri"
+"""The deprecated key in ``_meta`` for the page of a tool; the present one is ``ui.resourceUri``."""
 _PLAIN = re.compile(r"[a-z0-9]")
 _WRITTEN = re.compile(r"-\.([0-9a-f]+)\.|\.")
 _ODD_START = "x-.."
@@ -22,22 +28,36 @@ _ODD_START = "x-.."
 
 
 class ResourceUris:
-    """The URIs of the resources of one hub."""
+    """The URIs of the resources of one hub.
 
-    def __init__(self, hub: Hub) -> None:
+    Args:
+        hub: the names of its servers are in the URIs.
+        apps: whether clients get to know the pages of MCP Apps.
+    """
+
+    def __init__(self, hub: Hub, *, apps: bool = True) -> None:
         self._hub = hub
+        self._apps = apps
 
     def exposed(self, server: str, uri: str) -> str:
         """Return the URI in the gateway of a server's resource."""
-        return uri if self._keeps(server) else f"{scheme_of(server)}+{uri}"
+        if self._keeps(server):
+            return uri
+        if uri.startswith(PAGES):
+            return f"{PAGES}{scheme_of(server)}/{uri.removeprefix(PAGES)}"
+        return f"{scheme_of(server)}+{uri}"
 
     def origin(self, exposed: str) -> tuple[str, str] | None:
         """Return the server and the original URI of a URI that the gateway made."""
-        scheme, plus, uri = exposed.partition("+")
-        if not plus or ":" in scheme:
+        if exposed.startswith(PAGES):
+            name, mark, rest = exposed.removeprefix(PAGES).partition("/")
+            uri = f"{PAGES}{rest}"
+        else:
+            name, mark, uri = exposed.partition("+")
+        if not mark or ":" in name:
             return None
         try:
-            server = server_of(scheme.lower())
+            server = server_of(name.lower())
             self._hub.server(server)
         except (ServerNotFoundError, ValueError, OverflowError):
             return None
@@ -45,12 +65,15 @@ class ResourceUris:
 
     def in_content(self, result: dict[str, Any], server: UpstreamServer) -> dict[str, Any]:
         """Return a result whose resources have their URIs in the gateway."""
+        name = server.config.name
+        meta: object = result.get("_meta")
+        if isinstance(meta, dict) and ("ui" in meta or FLAT_PAGE in meta):
+            result = self.with_page(result, name)
         blocks: object = result.get("content")
         if not isinstance(blocks, list) or server.config.prefix == "":
             return result
         if not any(_holds_uri(block) for block in cast("list[object]", blocks)):
             return result
-        name = server.config.name
         return {**result, "content": [self.in_block(it, name) for it in cast("list[Any]", blocks)]}
 
     def in_block(self, block: Any, server: str) -> Any:
@@ -60,6 +83,23 @@ class ResourceUris:
         if block["type"] == "resource_link":
             return self.in_item(block, server)
         return {**block, "resource": self.in_item(block["resource"], server)}
+
+    def with_page(self, whole: Mapping[str, Any], server: str) -> dict[str, Any]:
+        """Return a tool or a result whose page, in its ``_meta``, has its URI in the gateway."""
+        meta = {**object_in(whole.get("_meta"))}
+        if not self._apps:
+            meta = {key: value for key, value in meta.items() if key not in ("ui", FLAT_PAGE)}
+        ui, flat = object_in(meta.get("ui")), meta.get(FLAT_PAGE)
+        if isinstance(page := ui.get("resourceUri"), str):
+            meta["ui"] = {**ui, "resourceUri": self.exposed(server, page)}
+        if isinstance(flat, str):
+            meta[FLAT_PAGE] = self.exposed(server, flat)
+        rest = {key: value for key, value in whole.items() if key != "_meta"}
+        return {**rest, "_meta": meta} if meta else rest
+
+    def hides(self, uri: str) -> bool:
+        """Tell whether clients do not get to know the resource with an original URI."""
+        return not self._apps and uri.startswith(PAGES)
 
     def in_item(self, item: Any, server: str) -> Any:
         """Return a resource, or its contents, with its URI in the gateway."""

@@ -95,7 +95,8 @@ class Router:
             return await tenant.calls.call(caller, name, given, relays=relays, on_tool=on_tool)
         if on_tool is not None:
             on_tool(own.definition)
-        return await own.call(caller, given)
+        # Models call these tools; apps have the names of others from their own server.
+        return await own.call(caller.for_models() if caller.visibility.apps else caller, given)
 
     async def _list_resources(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         return {**await tenant.resources.page(caller, size=self._size), **self._hints}

@@ -16,10 +16,11 @@ from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
+from pegboard.gateway.catalog.apps import Apps, definition_with_page
 from pegboard.gateway.catalog.group_addresses import Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
-from pegboard.gateway.catalog.tool_list import ToolList, raw_definition
+from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.notifications import ChangeNotifier, NotificationShares
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.passthrough.completions import Completions
@@ -40,6 +41,7 @@ from pegboard.hub import Hub
 from pegboard.model.principal import DEFAULT_TENANT
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import FairShare, LimitUse
+from pegboard.upstream.messages.extensions import UI, declares
 
 __all__ = ["Common", "OpenTenant", "Tenant", "Tenants"]
 
@@ -92,9 +94,9 @@ class Tenant:
         common: Common,
     ) -> None:
         self.hub: Hub = hub
-        self.tools: ToolList = ToolList(hub.registry, partial(raw_definition, hub))
+        self.uris: ResourceUris = ResourceUris(hub, apps=options.apps)
+        self.tools: ToolList = ToolList(hub.registry, partial(definition_with_page, hub, self.uris))
         self.startup_wait: StartupWait = StartupWait(hub, self.tools)
-        self.uris: ResourceUris = ResourceUris(hub)
         self.registered: RegisteredTools = RegisteredTools(
             hub.registry, most=options.registered_tools, most_bytes=options.registered_bytes
         )
@@ -105,6 +107,7 @@ class Tenant:
             bridge,
             result_cache=common.result_cache,
             uris=self.uris,
+            apps=Apps(hub, self.tools, self.uris),
             limit=limit,
             reporter=common.reporter,
         )
@@ -144,6 +147,7 @@ class Tenant:
         self.busy: int = 0
         """How many requests run."""
         self._groups = Groups(hub, options)
+        self._has_apps = options.apps
 
     def __enter__(self) -> None:
         """Count a request that runs: the tenant stays open until it ends."""
@@ -166,10 +170,12 @@ class Tenant:
         Raises:
             RpcError: when the address of the client names no group that it may see.
         """
-        group = client.face.group
+        group, can = client.face.group, client.capabilities
+        apps = self._has_apps and "extensions" in can and declares(can, UI)
         if group is None:
-            return Visibility(client.principal)
-        return Visibility(client.principal, self._groups.admits(group, client.principal))
+            return Visibility(client.principal, apps=apps)
+        admits = self._groups.admits(group, client.principal)
+        return Visibility(client.principal, admits, apps=apps)
 
     def close(self) -> None:
         """Stop following the catalogue and the servers."""

@@ -21,19 +21,31 @@ class Visibility:
         principal: the identity of the client.
         admits: tells what belongs to the address of the client; ``None`` for everything.
         action: the scope that counts; a tool is hidden if the client lacks this scope for it.
+        apps: whether the client shows apps, and so sees the tools that only they call.
     """
 
     def __init__(
-        self, principal: Principal, admits: Admits | None = None, *, action: Scope = "read"
+        self,
+        principal: Principal,
+        admits: Admits | None = None,
+        *,
+        action: Scope = "read",
+        apps: bool = False,
     ) -> None:
         self.principal: Principal = principal
+        self.apps: bool = apps
         self._admits = admits
+        self._action: Scope = action
         self.visible: Callable[[Tool], bool] | None = self._visible(action)
-        """Tells whether the client may see a tool; ``None`` when it may see all."""
+        """Tells whether the client may see a tool that is not only for apps; ``None`` for all."""
 
     def to(self, action: Scope) -> "Visibility":
         """Return the visibility of this client for another scope."""
-        return Visibility(self.principal, self._admits, action=action)
+        return Visibility(self.principal, self._admits, action=action, apps=self.apps)
+
+    def for_models(self) -> "Visibility":
+        """Return what a model of this client may see: no tools that only apps call."""
+        return Visibility(self.principal, self._admits, action=self._action)
 
     @property
     def reads(self) -> bool:
@@ -42,6 +54,8 @@ class Visibility:
 
     def sees(self, tool: Tool) -> bool:
         """Tell whether the client may see a tool."""
+        if tool.app_only and not self.apps:
+            return False
         return self.visible is None or self.visible(tool)
 
     def sees_of(self, server: str, name: str, tags: tuple[str, ...] = ()) -> bool:

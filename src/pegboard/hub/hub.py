@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pegboard.config import LoadedConfig, ServerConfig
 from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError, ToolNotFoundError
 from pegboard.hub.missing_tools import UnavailableServer, unavailable_servers, why_missing
-from pegboard.hub.options import HubOptions, Source, check_options
+from pegboard.hub.options import HubOptions, Source, check_options, questions_of
 from pegboard.hub.sources import configs_of, load, load_again
 from pegboard.hub.sync_hub import SyncHub
 from pegboard.hub.tool_mapping import HubTool, ToolMapping
@@ -29,14 +29,12 @@ from pegboard.search.options import DEFAULT_METHOD
 from pegboard.storage import Store, open_store
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import (
-    ALL_KINDS,
     Board,
     CallContext,
     CatalogCache,
     FileCatalogCache,
     OnProgress,
     OnServerEvent,
-    Questions,
     ServerStatus,
     StoreCatalogCache,
     Supervisor,
@@ -97,12 +95,7 @@ class Hub:
                 else catalog_cache,
             ),
             max_starts=options.get("max_starts", 8),
-            questions=Questions(
-                elicitation=options.get("elicitation"),
-                sampling=options.get("sampling"),
-                roots=options.get("roots"),
-                of_calls=ALL_KINDS if options.get("relays_questions") else frozenset(),
-            ),
+            questions=questions_of(options),
             on_login=options.get("on_login"),
             tenant=options.get("tenant") or "",
             log=options.get("server_log"),

@@ -9,9 +9,10 @@ from pegboard.config import ServerConfig
 from pegboard.model.tool_names import NamingOption, OnConflict
 from pegboard.registry import Registry
 from pegboard.storage import Store
-from pegboard.upstream import CatalogCache, Question, ServerLogger
+from pegboard.upstream import ALL_KINDS, CatalogCache, Question, Questions, ServerLogger
+from pegboard.upstream.messages.extensions import SHOWN_APPS, UI
 
-__all__ = ["HubOptions", "Source", "check_options"]
+__all__ = ["HubOptions", "Source", "check_options", "questions_of"]
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | Sequence[ServerConfig] | None
 """A file, its content, a list of servers, or ``None`` to look for a file."""
@@ -56,6 +57,8 @@ class HubOptions(TypedDict, total=False):
     relays_questions: bool
     """Allow all servers elicitation, sampling and roots, because the client of each call handles
     them: see `CallContext`."""
+    relays_apps: bool
+    """Tell all servers that the clients of calls can show MCP Apps, so that they offer them."""
     on_login: Callable[[str, str], object]
     """Shows the login page of a server (name, URL) to a person; by default a browser opens it."""
     server_log: ServerLogger
@@ -84,3 +87,14 @@ def check_options(config: object, options: HubOptions) -> None:
             f"of `ServerConfig`, or with nothing to look for a file; not with "
             f"{type(config).__name__!r}."
         )
+
+
+def questions_of(options: HubOptions) -> Questions:
+    """Return what servers may ask, and what they are told of the clients of their calls."""
+    return Questions(
+        elicitation=options.get("elicitation"),
+        sampling=options.get("sampling"),
+        roots=options.get("roots"),
+        of_calls=ALL_KINDS if options.get("relays_questions") else frozenset(),
+        extensions={UI: SHOWN_APPS} if options.get("relays_apps") else {},
+    )

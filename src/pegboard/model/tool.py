@@ -48,6 +48,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     category: str | None = None
     defer_loading: bool = False
     """True when a client should load the definition only after finding it by search."""
+    app_only: bool = False
+    """True for a tool that only the app of its server calls (MCP Apps): no model is offered it."""
 
     def __post_init__(self) -> None:
         fix = msgspec.structs.force_setattr
@@ -131,6 +133,7 @@ _KINDS = {
     "server": str | None,
     "category": str | None,
     "defer_loading": bool,
+    "app_only": bool,
 }
 
 

@@ -252,7 +252,8 @@ class SearchEngine:
 
     def _take_in(self, news: Mapping[str, Tool | None], revision: int) -> None:
         before = {name: tool for name in news if (tool := self._names.get(name)) is not None}
-        after = {name: tool for name, tool in news.items() if tool is not None}
+        # Searches are for models, and they are not offered what only apps call.
+        after = {it: tool for it, tool in news.items() if tool is not None and not tool.app_only}
         change = CatalogChange(
             revision=revision,
             added=tuple(tool for name, tool in after.items() if name not in before),

@@ -256,7 +256,8 @@ class LiveView:
     def _show(self, source: Tool, known: ExposedTool | None) -> Tool | None:
         if known is not None and known.source is source:
             return known.tool
-        shown: Tool | None = source
+        # A toolset is for a model, which is not offered what only apps call.
+        shown: Tool | None = None if source.app_only else source
         for view in self.views:
             shown = None if shown is None else view(shown)
         return shown

@@ -91,6 +91,10 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
     roots: Question | None = None
     of_calls: frozenset[QuestionKind] = frozenset()
     """Kinds that a server may send because the client of a call handles them."""
+    extensions: Mapping[str, Mapping[str, Any]] = msgspec.field(
+        default_factory=dict[str, Mapping[str, Any]]
+    )
+    """Extensions that a server is told of because the clients of calls may have them."""
 
     def of_kind(self, kind: QuestionKind) -> Question | None:
         """Return the handler of a kind; ``None`` if there is none."""
@@ -139,6 +143,7 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
             sampling=self.sampling and change(self.sampling),
             roots=self.roots and change(self.roots),
             of_calls=self.of_calls,
+            extensions=self.extensions,
         )
 
 

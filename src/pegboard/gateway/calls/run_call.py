@@ -14,6 +14,7 @@ from pegboard.errors import (
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
+from pegboard.gateway.catalog.apps import Apps
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.errors import failure_of, rpc_error_of
 from pegboard.gateway.request import Client, OnTool
@@ -30,6 +31,7 @@ from pegboard.observe.call_reporter import (
 )
 from pegboard.policies.retry import Outcome, may_repeat
 from pegboard.upstream import UpstreamServer
+from pegboard.upstream.messages.extensions import UI, declares
 
 __all__ = ["CallRunner", "Fit", "caller_in"]
 
@@ -46,6 +48,7 @@ class CallRunner:
         bridge: relays questions of the server to the client.
         result_cache: keeps results that are too long.
         uris: the URIs of resources in the gateway.
+        apps: what hosts of apps get.
         limit: the length limit, in characters, for results of tools of this process.
         reporter: is told of each call.
     """
@@ -58,6 +61,7 @@ class CallRunner:
         *,
         result_cache: ResultCache,
         uris: ResourceUris,
+        apps: Apps,
         limit: int,
         reporter: CallReporter,
     ) -> None:
@@ -66,6 +70,7 @@ class CallRunner:
         self._bridge = bridge
         self._result_cache = result_cache
         self._uris = uris
+        self._apps = apps
         self._limit = limit
         self._reporter = reporter
 
@@ -135,7 +140,12 @@ class CallRunner:
             call.keep_result(result)
             if relays or result.get("resultType", "complete") != "complete":
                 return result
-            return self._shortened(result, caller, tool, server=server, call=call)
+            shown = self._shortened(result, caller, tool, server=server, call=call)
+            can = caller.request.client.capabilities
+            # Few clients have extensions; the others do not wait for this.
+            if "extensions" in can and declares(can, UI):
+                return self._apps.with_page(shown, result, tool)
+            return shown
 
     def refuse(
         self, caller: CallerContext, name: str, arguments: object, error: PegboardError
@@ -158,7 +168,8 @@ class CallRunner:
     async def _awaited(self, name: str, caller: CallerContext, call: GatewayCall) -> Tool:
         began = perf_counter()
         try:
-            return await self._startup_wait.find(name, caller.visibility)
+            found = self._apps.named(name, caller.visibility) if caller.visibility.apps else None
+            return found or await self._startup_wait.find(name, caller.visibility)
         finally:
             call.connecting += perf_counter() - began
 

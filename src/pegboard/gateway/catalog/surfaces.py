@@ -8,7 +8,7 @@ from mcp_types import INVALID_PARAMS
 from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext
 from pegboard.gateway.catalog.tool_list import NO_CURSOR, Definition, ToolList, definition_of
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.request import Client, RpcError
+from pegboard.gateway.request import Client, RpcError, object_in
 from pegboard.gateway.scopes import own_names
 from pegboard.gateway.visibility import Visibility
 from pegboard.model import Tool
@@ -17,6 +17,8 @@ from pegboard.policies import holds
 from pegboard.policies.access import METHODS
 
 __all__ = ["Surfaces"]
+
+_ALWAYS_LOAD = "anthropic/alwaysLoad"
 
 
 class Surfaces:
@@ -58,6 +60,9 @@ class Surfaces:
         else:
             size = self._options.page_size
             page, more = self._tools.page(caller.visibility, cursor, size, hidden=taken)
+            pinned = self._is_pinned
+            if pinned is not None:
+                page = [_always_loaded(it) if pinned(it["name"]) else it for it in page]
         if not self.relays(client):
             page = [_without_output(it) for it in page]
         listed: dict[str, Any] = {"tools": [*own, *page] if cursor in (None, "") else page}
@@ -97,10 +102,15 @@ class Surfaces:
         if pinned is None:
             return []
         return [
-            self._tools.definition(tool)
+            _always_loaded(self._tools.definition(tool))
             for tool in self._tools.seen(caller.visibility)
             if pinned(tool.name) and tool.name not in self._own
         ]
+
+
+def _always_loaded(definition: Definition) -> Definition:
+    """Return a definition that a client which loads tools only when needed loads at once."""
+    return {**definition, "_meta": {**object_in(definition.get("_meta")), _ALWAYS_LOAD: True}}
 
 
 def _without_output(definition: Definition) -> Definition:

@@ -79,8 +79,9 @@ class ToolList:
 
     def seen(self, visibility: Visibility) -> Iterable[Tool]:
         """Return the tools that a client may see, sorted by name."""
-        tools = self._tools
-        every = (tool for name in self._sorted() if (tool := tools.get(name)) is not None)
+        tools, apps = self._tools, visibility.apps
+        found = (tool for name in self._sorted() if (tool := tools.get(name)) is not None)
+        every = (tool for tool in found if apps or not tool.app_only)
         return every if visibility.visible is None else filter(visibility.visible, every)
 
     def page(
@@ -107,6 +108,8 @@ class ToolList:
 
     def _nearest(self, name: object, visibility: Visibility) -> list[str]:
         """Return similar names that a client may see; of very many, only those that sort near."""
+        # A model reads these names.
+        visibility = visibility.for_models()
         names, tools, readable = self._sorted(), self._tools, visibility.to("read")
         if isinstance(name, str) and len(names) > MAX_READ:
             start = max(0, bisect_right(names, name) - MAX_READ // 2)

@@ -17,7 +17,7 @@ from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.passthrough.listing_cache import Items, Kind, ListingCache, page_of
 from pegboard.gateway.request import RpcError, parts_in
-from pegboard.gateway.resource_uris import ResourceUris
+from pegboard.gateway.resource_uris import PAGES, ResourceUris
 from pegboard.gateway.scopes import MissingScopeError
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
@@ -30,6 +30,7 @@ __all__ = ["OwnResources", "Resources"]
 _MOST_USED = 10
 _NOT_FOUND = -32002
 """The error code of the handshake era for a resource that does not exist."""
+_NO_RESOURCE = (_NOT_FOUND, INVALID_PARAMS)
 
 
 class OwnResources:
@@ -64,7 +65,7 @@ class OwnResources:
         """Return the contents of one of them; ``None`` for any other URI."""
         if not self.has(uri):
             return None
-        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility)}
+        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility.for_models())}
         categories = categories_of(tools.values())
         if uri == CATEGORIES:
             held: dict[str, Any] = {"categories": categories}
@@ -158,7 +159,23 @@ class Resources:
         own = await self._own.read(uri, caller) if caller.visibility.reads else None
         if own is not None:
             return own
-        name, original = await self._used(uri, caller)
+        place = await self._used(uri, caller)
+        try:
+            return await self._contents(caller, uri, place)
+        except RpcError as error:
+            if error.code not in _NO_RESOURCE or not uri.startswith(PAGES):
+                raise
+            # A server may have written the name of a server into the URI of its own page.
+            other = await self._unprefixed(uri, caller.visibility)
+            if other is None or other == place:
+                raise
+        caller.visibility.check_use(other[0], self._uris.exposed(*other))
+        return await self._contents(caller, uri, other)
+
+    async def _contents(
+        self, caller: CallerContext, uri: str, place: tuple[str, str]
+    ) -> dict[str, Any]:
+        name, original = place
         server = self._hub.server(name)
 
         async def work() -> dict[str, Any]:
@@ -167,7 +184,7 @@ class Resources:
         try:
             result = await self._bridge.run(caller.request, server, work)
         except ProtocolError as error:
-            if error.rpc_code in (_NOT_FOUND, INVALID_PARAMS):
+            if error.rpc_code in _NO_RESOURCE:
                 raise _unknown(caller, uri, error.rpc_message) from error
             raise rpc_error_of(error, caller.client.principal) from error
         contents = parts_in(result.get("contents"))
@@ -201,8 +218,20 @@ class Resources:
         """
         visibility = caller.visibility
         ours = self._uris.origin(uri)
-        if ours is not None and self._sees(visibility, ours[0], uri):
+        if ours is not None and self._uris.hides(ours[1]):
+            raise _unknown(caller, uri)
+        # One resource may be written in several ways, and access is decided by one of them.
+        if ours is not None and self._sees(visibility, ours[0], self._uris.exposed(*ours)):
             return ours
+        found = await self._unprefixed(uri, visibility)
+        if found is None:
+            raise _unknown(caller, uri)
+        return found
+
+    async def _unprefixed(self, uri: str, visibility: Visibility) -> tuple[str, str] | None:
+        """Return the only server that the client may see and that has a URI as it is."""
+        if self._uris.hides(uri):
+            return None
         for having in (self._listing, self._fitting, self._open_to_all):
             seen = [
                 name
@@ -211,20 +240,19 @@ class Resources:
             ]
             if len(seen) == 1:
                 return seen[0], uri
-        raise _unknown(caller, uri)
+        return None
 
     async def template_origin(self, template: str, caller: CallerContext) -> tuple[str, str] | None:
         """Return the server of a template or a resource, and its original URI there."""
         for name, items in await self._listed("resources/templates/list"):
             for item in items:
                 original: object = item.get("uriTemplate")
-                if isinstance(original, str) and template in (
-                    self._uris.exposed(name, original),
-                    original,
-                ):
-                    shown = self._uris.exposed(name, original)
-                    if self._sees(caller.visibility, name, shown):
-                        return name, original
+                if not isinstance(original, str) or self._uris.hides(original):
+                    continue
+                shown = self._uris.exposed(name, original)
+                is_meant = template in (shown, original)
+                if is_meant and self._sees(caller.visibility, name, shown):
+                    return name, original
         try:
             return await self.origin(template, caller)
         except RpcError:
@@ -240,7 +268,7 @@ class Resources:
         for name, items in await self._listed(kind):
             for item in items:
                 original: object = item.get(key)
-                if isinstance(original, str):
+                if isinstance(original, str) and not self._uris.hides(original):
                     shown = self._uris.exposed(name, original)
                     if self._sees(visibility, name, shown):
                         seen.append({**item, key: shown})

@@ -161,6 +161,7 @@ async def open_serving(
         known: HubOptions = {
             "storage": options.storage,
             "relays_questions": True,
+            "relays_apps": settings.options.apps,
             # Of tenants whose own files say nothing about names.
             "naming": settings.naming,
             "leave_out": partial(_is_itself, options.host, port),

@@ -21,6 +21,7 @@ from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
 from pegboard.upstream.catalog.offline_catalog import (
     annotations_of,
+    is_app_only,
     is_usable,
     lazy_tool_of,
     permission_of,
@@ -455,6 +456,7 @@ def tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Tool:
         server=config.name,
         tags=config.tags,
         category=config.category,
+        app_only=is_app_only(raw.get("_meta")),
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from pegboard.config import ServerConfig
 from pegboard.model.hidden_characters import is_plain_json, visible_definition
+from pegboard.model.json_values import object_in
 from pegboard.model.lazy import LazyTool
 from pegboard.model.tool import Annotations, Tool
 from pegboard.model.tool_names import NameTable, name_matcher
@@ -22,6 +23,7 @@ __all__ = [
     "CachedTools",
     "annotations_of",
     "catalog_key",
+    "is_app_only",
     "is_usable",
     "lazy_tool_of",
     "permission_of",
@@ -138,7 +140,14 @@ def lazy_tool_of(raw: Mapping[str, Any], name: str, config: ServerConfig) -> Too
         description=raw.get("description") or "",
         schemas=(_as_text(raw.get("inputSchema") or {}), output and _as_text(output)),
         annotations=annotations_of(raw),
+        app_only=is_app_only(raw.get("_meta")),
     )
+
+
+def is_app_only(meta: object) -> bool:
+    """Tell by the ``_meta`` of a definition whether no model may be offered the tool."""
+    said: object = object_in(object_in(meta).get("ui")).get("visibility")
+    return isinstance(said, list) and "model" not in cast("list[object]", said)
 
 
 def is_usable(raw: Mapping[str, Any]) -> bool:
@@ -168,6 +177,7 @@ class _Definition(msgspec.Struct, rename="camel"):
     annotations: Any = None
     input_schema: msgspec.Raw = _NULL
     output_schema: msgspec.Raw = _NULL
+    meta: Any = msgspec.field(default=None, name="_meta")
 
 
 _NO_HINTS = Annotations()
@@ -205,6 +215,7 @@ def _tools_of(
                 description=it.description or "",
                 schemas=schemas,
                 annotations=annotations_of(hints),
+                app_only=is_app_only(it.meta),
             )
             yield name, CachedTool(tool=tool, original=it.name, text=text)
 
@@ -239,6 +250,7 @@ def _lazy_tool(
     description: str,
     schemas: tuple[msgspec.Raw, msgspec.Raw | None],
     annotations: Annotations,
+    app_only: bool,
 ) -> Tool:
     # A lazy tool has raw text in place of its schemas.
     return LazyTool(
@@ -250,6 +262,7 @@ def _lazy_tool(
         server=config.name,
         tags=config.tags,
         category=config.category,
+        app_only=app_only,
     )
 
 

@@ -16,10 +16,20 @@ __all__ = [
     "CARRIED_CAPABILITIES",
     "CARRIED_EXTENSIONS",
     "CARRIED_RESULT_TYPES",
+    "SHOWN_APPS",
+    "UI",
     "CarriedCapabilities",
     "carried_capabilities",
     "check_result_type",
+    "declares",
+    "without",
 ]
+
+UI: Final = "io.modelcontextprotocol/ui"
+"""MCP Apps (SEP-1865): tools with a page that the host shows."""
+
+SHOWN_APPS: Final[Mapping[str, Any]] = {"mimeTypes": ["text/html;profile=mcp-app"]}
+"""The settings of ``UI`` for a client that shows apps: the only kind of page that there is."""
 
 CARRIED_CAPABILITIES: Final[Mapping[str, Mapping[str, type]]] = {
     "elicitation": {"form": dict, "url": dict},
@@ -29,12 +39,12 @@ CARRIED_CAPABILITIES: Final[Mapping[str, Mapping[str, type]]] = {
 """From clients to servers: each capability, its fields, and the JSON type of each field."""
 
 CARRIED_EXTENSIONS: Final[Mapping[str, Mapping[str, type]]] = {
-    # Its pages are resources and its marks are `_meta` of tools: both pass through.
-    "io.modelcontextprotocol/ui": {"mimeTypes": list},
+    # Its pages are resources and its marks are `_meta` of tools: both get the URIs of the gateway.
+    UI: {"mimeTypes": list},
 }
 """From clients to servers: each extension by its id, its settings, and their JSON types."""
 
-ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
+ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {UI: {}}
 """From the gateway to clients: each extension by its id, with its settings."""
 
 CARRIED_RESULT_TYPES: Final[Mapping[str, frozenset[str] | None]] = {
@@ -72,6 +82,20 @@ def carried_capabilities(said: Mapping[str, Any]) -> CarriedCapabilities:
                 shaped = _in_shape(object_in(value).get(extension), settings)
                 if shaped is not None:
                     carried.setdefault(name, {})[extension] = shaped
+    return carried
+
+
+def declares(capabilities: Mapping[str, Any], extension: str) -> bool:
+    """Tell whether a client declares an extension."""
+    return extension in object_in(capabilities.get("extensions"))
+
+
+def without(capabilities: Mapping[str, Any], extension: str) -> CarriedCapabilities:
+    """Return the carried capabilities of a client without an extension."""
+    carried = CarriedCapabilities(carried_capabilities(capabilities))
+    others = {it: said for it, said in carried.pop("extensions", {}).items() if it != extension}
+    if others:
+        carried["extensions"] = others
     return carried
 
 

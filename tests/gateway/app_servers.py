@@ -1,0 +1,88 @@
+"""A server with MCP Apps: tools with pages, a tool that only its app calls, and marks of pages."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp import MCPError
+
+from tests.gateway.servers import Stall
+
+UI = "io.modelcontextprotocol/ui"
+SHOWS: dict[str, Any] = {"extensions": {UI: {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+"""The capabilities of a client that shows apps."""
+PAGE = "ui://clock/app.html"
+MARKS: dict[str, Any] = {
+    "ui": {
+        "csp": {"connectDomains": ["https://time.example"], "resourceDomains": []},
+        "permissions": {"geolocation": {}},
+        "domain": "clock.example",
+        "prefersBorder": True,
+    },
+    "example.org/kept": [1, None, "ü"],
+}
+"""What a page asks its host for."""
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"zone": {"type": "string"}}}
+
+
+def tool(name: str, *, page: str | None = PAGE, **ui: Any) -> dict[str, Any]:
+    """Return the definition of a tool with a page."""
+    said = {"resourceUri": page, **ui} if page is not None else ui
+    return {
+        "name": name,
+        "title": "Clock",
+        "description": f"Shows the clock of {name}.",
+        "inputSchema": SCHEMA,
+        "icons": [{"src": "https://clock.example/icon.png", "sizes": ["48x48"]}],
+        "annotations": {"readOnlyHint": True, "title": "Clock"},
+        "_meta": {"ui": said, "example.org/kept": 1},
+    }
+
+
+class AppServer(Stall):
+    """Counts its calls and answers them with the results that a test gives."""
+
+    def __init__(self, *listed: Mapping[str, Any], label: str = "clock") -> None:
+        super().__init__()
+        self.label = label
+        self.listed: list[Mapping[str, Any]] = list(listed) or [
+            tool("show"),
+            tool("tick", visibility=["app"]),
+            tool("tell", visibility=["model"]),
+            tool("flat", page=None),
+            {"name": "plain", "inputSchema": SCHEMA},
+        ]
+        for it in self.listed:
+            if it["name"] == "flat":
+                it["_meta"]["ui/resourceUri"] = PAGE
+        self.called: list[str] = []
+        self.told: list[Mapping[str, Any]] = []
+        """The capabilities of the client that the server was told of with each call."""
+        self.pages = {PAGE: "<!doctype html>"}
+        self.page_marks: Mapping[str, Any] = MARKS
+        self.results: dict[str, dict[str, Any]] = {}
+        self.templates = ["ui://{page}/view.html", "note://{name}"]
+
+    async def _list_tools(self, _: Any, __: Any) -> dict[str, Any]:
+        return {"tools": self.listed}
+
+    async def _call(self, context: Any, params: Any) -> dict[str, Any]:
+        self.called.append(params.name)
+        said = context.session.client_params
+        self.told.append({} if said is None else said.capabilities.model_dump(exclude_none=True))
+        said_so = {"content": [{"type": "text", "text": f"{self.label} {params.name}"}]}
+        return self.results.get(params.name, said_so)
+
+    async def _list_resources(self, _: Any, __: Any) -> dict[str, Any]:
+        pages = [{"uri": it, "name": it, "_meta": self.page_marks} for it in self.pages]
+        return {"resources": [*pages, *({"uri": it, "name": it} for it in self.resources)]}
+
+    async def _read(self, _: Any, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+        uri = str(params.uri)
+        if uri in self.pages:
+            kind = "text/html;profile=mcp-app"
+            page = {"uri": uri, "mimeType": kind, "text": f"{self.pages[uri]} of {self.label}"}
+            return {"contents": [{**page, "_meta": self.page_marks}]}
+        if uri not in self.resources:
+            raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
+        return {"contents": [{"uri": uri, "text": self.resources[uri]}]}
