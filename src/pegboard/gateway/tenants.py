@@ -16,6 +16,7 @@ from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
+from pegboard.gateway.catalog.approved_servers import ApprovedServer, approved_servers
 from pegboard.gateway.catalog.group_addresses import Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
@@ -37,7 +38,7 @@ from pegboard.gateway.tools.registration_quota import RegisteredTools
 from pegboard.gateway.tools.search_tools import search_tools
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
-from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.model.principal import DEFAULT_TENANT, Principal
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import FairShare, LimitUse
 
@@ -144,6 +145,7 @@ class Tenant:
         self.busy: int = 0
         """How many requests run."""
         self._groups = Groups(hub, options)
+        self._profiles = options.profiles
 
     def __enter__(self) -> None:
         """Count a request that runs: the tenant stays open until it ends."""
@@ -170,6 +172,12 @@ class Tenant:
         if group is None:
             return Visibility(client.principal)
         return Visibility(client.principal, self._groups.admits(group, client.principal))
+
+    def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
+        """Return the servers with an address of their own that a caller may know."""
+        return approved_servers(
+            self.hub, Visibility(principal), tools=self.tools, profiles=self._profiles
+        )
 
     def close(self) -> None:
         """Stop following the catalogue and the servers."""
