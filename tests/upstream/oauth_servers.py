@@ -4,7 +4,7 @@ import secrets
 import socket
 import time
 import urllib.request
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -115,9 +115,16 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def protected_server(
-    accounts: Accounts, *, path: str = "/mcp", only_for: str | None = None
+    accounts: Accounts,
+    *,
+    path: str = "/mcp",
+    only_for: str | None = None,
+    around: Callable[[Any], Any] | None = None,
 ) -> AsyncGenerator[str]:
-    """Run an MCP server that needs a login, perhaps for one method only; gives its address."""
+    """Run an MCP server that needs a login, perhaps for one method only; gives its address.
+
+    ``around`` may wrap the application.
+    """
     listener = bound()
     origin = origin_of(listener)
     settings = AuthSettings(
@@ -133,6 +140,8 @@ async def protected_server(
     app: Any = server.sse_app() if path == "/sse" else server.streamable_http_app()
     if only_for is not None:
         app = _open_but_for(only_for, app, accounts)
+    if around is not None:
+        app = around(app)
     async with serving(app, listener=listener) as address:
         yield address + path
 

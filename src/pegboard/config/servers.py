@@ -73,6 +73,9 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     client_id: str | None = None
     """``None`` registers Pegboard as a client with the server's authorization server."""
     client_secret: str | None = None
+    client_metadata_url: str | None = None
+    """The address of a client ID metadata document; it is the ``client_id`` at authorization
+    servers that read such documents, and at any other Pegboard registers."""
     scopes: tuple[str, ...] = ()
     redirect_port: int = 0
     """The port on 127.0.0.1 that the browser is redirected to; 0 takes a free port."""

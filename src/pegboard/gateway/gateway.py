@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
+from pegboard.gateway.catalog.approved_servers import ApprovedServer
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.options import GatewayOptions
@@ -22,7 +23,7 @@ from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_i
 from pegboard.gateway.sessions import ClientSession, Sessions
 from pegboard.gateway.tenants import Common, OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
-from pegboard.model.principal import Scope
+from pegboard.model.principal import Principal, Scope
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import LimitUse
 from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS, UI, without
@@ -183,6 +184,18 @@ class Gateway(AsyncContextManagerMixin):
     async def hub_of(self, tenant: str) -> Hub | None:
         """Return the hub of a tenant other than the first, if it is open or opening."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
+
+    async def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
+        """Return the servers of a caller's tenant that it may know, for a registry of servers.
+
+        Raises:
+            RpcError: when there is no such tenant, or the gateway is shutting down.
+        """
+        tenants = self._tenants
+        if tenants is None or self._is_draining:
+            raise _shutting_down()
+        tenant = await self._found(principal.tenant, tenants)
+        return tenant.approved_servers(principal)
 
     def own_tool(self, request: ClientRequest) -> str:
         """Return the name of the gateway's own tool that a request calls, or ``""``."""

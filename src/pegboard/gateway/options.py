@@ -1,6 +1,8 @@
 """GatewayOptions: the settings of the gateway, its profiles and its limits."""
 
+import re
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -8,6 +10,8 @@ from pegboard.errors import ConfigError
 from pegboard.search.options import DEFAULT_METHOD
 
 __all__ = ["GatewayOptions", "Profile"]
+
+_NAMESPACE = re.compile(r"(?=.{1,100}$)[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +89,16 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     loop_stall_seconds: float = 0.1
     """How much CPU time the event loop may use at a stretch, before this is counted in
     ``/metrics`` and logged; 0 switches the watchdog off."""
+    registry: Literal["off", "on", "public"] = "off"
+    """Serve the list of servers as an MCP registry at ``/v0.1/servers``: ``on`` to keys with the
+    scope ``read``, ``public`` to every client that reaches this address, also to web pages."""
+    registry_namespace: str = ""
+    """What the names of the servers in the registry begin with, such as ``com.example.tools``; by
+    default the host of ``auth.resource``, reversed, or else ``local.<name>``."""
+    registry_requests: int = 300
+    """How many requests to the registry one key may send in a minute; without keys, one address."""
+    server_card: bool = False
+    """Serve a server card (SEP-2127) at ``/mcp/server-card``, to every client."""
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
@@ -93,3 +107,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
             least = 0 if may_be_zero else 1 if isinstance(value, int) else 0.001
             if isinstance(value, int | float) and not isinstance(value, bool) and value < least:
                 raise ConfigError(f"`{field}` of the gateway is at least {least}, not {value}.")
+        if self.registry_namespace and not _NAMESPACE.fullmatch(self.registry_namespace):
+            raise ConfigError(
+                "`registry_namespace` of the gateway is a domain name in reverse, such as "
+                f"`com.example.tools`, not {self.registry_namespace[:64]!r}."
+            )

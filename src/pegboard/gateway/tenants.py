@@ -17,6 +17,7 @@ from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.gateway.catalog.apps import Apps, definition_with_page
+from pegboard.gateway.catalog.approved_servers import ApprovedServer, approved_servers
 from pegboard.gateway.catalog.group_addresses import Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
@@ -38,7 +39,7 @@ from pegboard.gateway.tools.registration_quota import RegisteredTools
 from pegboard.gateway.tools.search_tools import search_tools
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
-from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.model.principal import DEFAULT_TENANT, Principal
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import FairShare, LimitUse
 from pegboard.upstream.messages.extensions import UI, declares
@@ -148,6 +149,7 @@ class Tenant:
         """How many requests run."""
         self._groups = Groups(hub, options)
         self._has_apps = options.apps
+        self._profiles = options.profiles
 
     def __enter__(self) -> None:
         """Count a request that runs: the tenant stays open until it ends."""
@@ -176,6 +178,12 @@ class Tenant:
             return Visibility(client.principal, apps=apps)
         admits = self._groups.admits(group, client.principal)
         return Visibility(client.principal, admits, apps=apps)
+
+    def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
+        """Return the servers with an address of their own that a caller may know."""
+        return approved_servers(
+            self.hub, Visibility(principal), tools=self.tools, profiles=self._profiles
+        )
 
     def close(self) -> None:
         """Stop following the catalogue and the servers."""

@@ -152,6 +152,13 @@ def doubts_about(entry: ServerEntry, config: ServerConfig) -> Iterator[Doubt]:
                 f"{needs}.",
                 ("oauth",),
             )
+    document = isinstance(oauth, OAuthEntry) and oauth.client_metadata_url
+    if document and config.oauth is not None and config.oauth.client_id:
+        yield Doubt(
+            f"Server {config.name!r} logs in with its `client_id`, so its `client_metadata_url` is "
+            "not used. Leave one of them out.",
+            ("oauth",),
+        )
 
 
 def _flattened(entry: ServerEntry, command: CommandEntry) -> ServerEntry:

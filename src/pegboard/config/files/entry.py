@@ -45,6 +45,13 @@ class OAuthEntry(msgspec.Struct, kw_only=True):
     client_secret: Annotated[
         str | None, Meta(description='Write it as a variable: "${CLIENT_SECRET}".')
     ] = None
+    client_metadata_url: Annotated[
+        str | None,
+        Meta(
+            description="The https address of a client ID metadata document, which is the "
+            "`client_id` where the authorization server reads such documents."
+        ),
+    ] = None
     scopes: Annotated[
         list[str] | str | None, Meta(description="A list, or names separated by spaces.")
     ] = None
@@ -245,6 +252,7 @@ SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
         "clientId": "client_id",
         "CLIENT_ID": "client_id",
         "clientSecret": "client_secret",
+        "clientMetadataUrl": "client_metadata_url",
         "CLIENT_SECRET": "client_secret",
         "redirectPort": "redirect_port",
         "callbackPort": "redirect_port",

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 from mcp_types import INVALID_REQUEST
@@ -36,9 +36,14 @@ from pegboard.server.message_limits import BodyTooLargeError
 from pegboard.server.metrics import CONTENT_TYPE
 from pegboard.server.request_pipeline import RATE_LIMITED, RequestPipeline
 
+if TYPE_CHECKING:
+    from pegboard.server.http.discovery.discovery import Discovery
+
 __all__ = ["App"]
 
 logger: logging.Logger = logging.getLogger("pegboard.server")
+
+Serve = Callable[[HttpRequest], Awaitable[None]]
 
 
 class App:
@@ -84,6 +89,8 @@ class App:
         )
         self.health: Health = Health(pipeline)
         """Liveness and readiness; the shutdown sets ``is_stopping`` on it."""
+        self.discovery: Discovery | None = None
+        """Serves what the gateway publishes about itself, if it publishes anything."""
         self._watch()
 
     @asynccontextmanager
@@ -104,7 +111,9 @@ class App:
             raise NotImplementedError(f"Nothing here speaks {scope['type']!r}.")
         request = HttpRequest(scope, receive, send)
         try:
-            serve = await self._route(request)
+            discovery = self.discovery
+            is_discovery = discovery is not None and discovery.takes(request)
+            serve = await (self._route_discovery if is_discovery else self._route)(request)
             if serve is not None:
                 holder, shares = request.caller, self._requests
                 if not shares.admits(holder) and not request.is_local:
@@ -135,7 +144,7 @@ class App:
             if not request.is_answered:
                 await request.refuse(500, internal_error())
 
-    async def _route(self, request: HttpRequest) -> Callable[[HttpRequest], Awaitable[None]] | None:
+    async def _route(self, request: HttpRequest) -> Serve | None:
         """Return what serves a request; ``None`` if the request has its response already."""
         if await self._is_settled(request):
             return None
@@ -158,6 +167,24 @@ class App:
         version = request.headers.get("mcp-protocol-version")
         is_legacy = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
         return self._handshake.serve if is_legacy else self._modern.serve
+
+    async def _route_discovery(self, request: HttpRequest) -> Serve | None:
+        """Return what serves a request for what the gateway publishes about itself."""
+        discovery = self.discovery
+        if discovery is None or not await self._hosts.admit(request):
+            return None
+        public = discovery.find_public(request)
+        if public is not None:
+            return public
+        if "origin" in request.headers and not await admit_page(request, self._hosts):
+            return None
+        if not await self._authenticator.admit(request):
+            return None
+        found = discovery.find(request.principal)
+        if found is None:
+            said = RpcError(INVALID_REQUEST, "The registry needs the scope `read`.")
+            await request.refuse(403, said, headers=self._authenticator.wants_scope("read"))
+        return found
 
     async def _is_settled(self, request: HttpRequest) -> bool:
         """Respond to requests beside the protocol, and to those from forbidden hosts or origins."""

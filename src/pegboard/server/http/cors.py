@@ -9,7 +9,7 @@ from pegboard.gateway.request import RpcError
 from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.request import Header, HttpRequest
 
-__all__ = ["admit_page", "respond_to_preflight"]
+__all__ = ["admit_page", "open_to_any_page", "respond_to_preflight"]
 
 _PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
@@ -27,11 +27,16 @@ async def admit_page(request: HttpRequest, hosts: HostCheck) -> bool:
         words = "Invalid Origin header: pages from there are not admitted; see `--allow-origin`."
         await request.refuse(403, RpcError(INVALID_REQUEST, words))
         return False
-    _add_cors_headers(request, origin.encode("latin-1"))
+    _add_cors_headers(request, origin.encode("latin-1"), _EXPOSED)
     if request.method == "OPTIONS":
         await respond_to_preflight(request)
         return False
     return True
+
+
+def open_to_any_page(request: HttpRequest) -> None:
+    """Let every web page read the response, which must not depend on who asks."""
+    _add_cors_headers(request, b"*", b"etag, retry-after")
 
 
 async def respond_to_preflight(request: HttpRequest, *, headers: Iterable[Header] = ()) -> None:
@@ -41,11 +46,11 @@ async def respond_to_preflight(request: HttpRequest, *, headers: Iterable[Header
     await request.respond(204, headers=[*_PREFLIGHT, allowed, *headers])
 
 
-def _add_cors_headers(request: HttpRequest, origin: bytes) -> None:
+def _add_cors_headers(request: HttpRequest, origin: bytes, exposed: bytes) -> None:
     send = request.send
     added = [
         (b"access-control-allow-origin", origin),
-        (b"access-control-expose-headers", _EXPOSED),
+        (b"access-control-expose-headers", exposed),
         (b"vary", b"origin"),
     ]
 

@@ -17,12 +17,14 @@ from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_
 from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face
+from pegboard.gateway.catalog.approved_servers import ApprovedServer
 from pegboard.hub import Hub
 from pegboard.model.garbage_collection import freeze_batches
-from pegboard.model.principal import LOCAL
+from pegboard.model.principal import LOCAL, Principal
 from pegboard.observe.call_reporter import caller_of
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.discovery.discovery import Discovery
 from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.local_api import LocalApi, LocalToken
 from pegboard.server.http.request import HttpRequest
@@ -96,6 +98,9 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
                 numbers=metrics.calls,
                 on_refused=lambda tool, code: serving.reporter.refused(tool, owner, code),
             ),
+        )
+        app.discovery = Discovery.of(
+            serving.gateway.options, settings, approved=partial(_approved_servers, serving)
         )
         server = HttpServer(app, limits=limits)
         address = f"http://{_in_url(options.host)}:{port}"
@@ -207,6 +212,11 @@ def _report(on_up: Callable[[], object]) -> None:
     except Exception:
         # The gateway serves all the same.
         logger.exception("What is served could not be reported.")
+
+
+async def _approved_servers(serving: Serving, principal: Principal) -> list[ApprovedServer]:
+    await serving.startup.wait()
+    return await serving.gateway.approved_servers(principal)
 
 
 async def _shut_down_http(

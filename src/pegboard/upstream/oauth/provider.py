@@ -17,9 +17,12 @@ import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthTokenError, TokenStorage
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import (
+    create_client_info_from_metadata_url,
     handle_protected_resource_response,
     handle_token_response_scopes,
+    is_valid_client_metadata_url,
     issuers_match,
+    should_use_client_metadata_url,
 )
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -66,6 +69,11 @@ def oauth_provider(
         ConfigError: when the configuration lacks something that its flow needs.
     """
     oauth = config.oauth or OAuthConfig()
+    if oauth.client_metadata_url and not is_valid_client_metadata_url(oauth.client_metadata_url):
+        raise ConfigError(
+            f"The `oauth.client_metadata_url` of server {config.name!r} must be the https address "
+            "of a document, such as https://example.com/pegboard/client.json."
+        )
     kept = token_storage_for(config, tenant=tenant) if storage is None else storage
     if oauth.flow == "authorization_code":
         redirect = f"http://127.0.0.1:{oauth.redirect_port or _free_port()}{CALLBACK_PATH}"
@@ -140,13 +148,10 @@ class _ServerLogin(TokenRefresh):
         Raises:
             ServerAuthenticationError: when the configured client belongs to another one.
         """
-        oauth, is_known = self.oauth, self._is_known(server)
+        oauth = self.oauth
         if oauth.client_id is None:
-            known = self.login.client
-            redirects = known.redirect_uris if known is not None and is_known else None
-            is_usable = redirects and oauth.redirect_port in (0, redirects[0].port)
-            return known if is_usable else None
-        if is_known is False:
+            return self._client_without_id(server)
+        if self._is_known(server) is False:
             raise self.failed(
                 f"was stopped: client {oauth.client_id!r} belongs to another authorization server "
                 f"than {server.issuer} with the token endpoint {server.token_endpoint}. If it has "
@@ -161,6 +166,19 @@ class _ServerLogin(TokenRefresh):
             redirect_uris=self.metadata.redirect_uris,
             token_endpoint_auth_method=method if oauth.client_secret else "none",
         )
+
+    def _client_without_id(self, server: OAuthMetadata) -> OAuthClientInformationFull | None:
+        """Return the client that a document describes, or the one that was registered before."""
+        document, known = self.oauth.client_metadata_url, self.login.client
+        if document and should_use_client_metadata_url(server, document):
+            redirects = self.metadata.redirect_uris
+            return create_client_info_from_metadata_url(document, redirect_uris=redirects)
+        if known is None or not self._is_known(server) or known.client_id == document:
+            # An authorization server that no longer reads documents does not know the client.
+            return None
+        redirects = known.redirect_uris
+        is_usable = redirects and self.oauth.redirect_port in (0, redirects[0].port)
+        return known if is_usable else None
 
     def _server_of(self, context: OAuthContext) -> OAuthMetadata:
         own, found = self.own_server(), context.oauth_metadata
