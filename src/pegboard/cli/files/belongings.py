@@ -18,7 +18,7 @@ from pegboard.config.secrets.kept_secrets import forget_in_keyring, in_keyring, 
 __all__ = ["Belongings", "find_belongings", "remove_belongings", "remove_empty_above"]
 
 # On macOS, they are in the folder of the configuration.
-_OURS = ("pegboard.db", "clients", "gateways", "secrets", "tokens")
+_OURS = ("pegboard.db", "clients", "gateways", "registry", "secrets", "tokens")
 _KEPT_FILE = re.compile(rb"\$\{file:([^{}]*)\}")
 
 
