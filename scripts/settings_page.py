@@ -8,6 +8,7 @@ import msgspec
 
 from pegboard.auth.settings import AuthSettings, TokenIssuer
 from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry, TimeoutsEntry, TlsEntry
+from pegboard.config.files.registry_settings import RegistrySettings
 from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, TlsConfig
 from pegboard.gateway.options import GatewayOptions, Profile
 from pegboard.server.http.request import Limits
@@ -18,6 +19,7 @@ __all__ = ["VARIABLES", "page"]
 VARIABLES = {
     "PEGBOARD_CONFIG": "the file with your servers, unless `--config` names one",
     "PEGBOARD_STORE": "the URL or path of the store, unless `--store` names one",
+    "PEGBOARD_REGISTRY": "the URL of the MCP registry, unless `--registry` names one",
     "PEGBOARD_AUTH": "`keys` requires API keys, `open` lets every client in; overrides the file",
     "PEGBOARD_AUTH_ISSUER": "accept tokens of this issuer",
     "PEGBOARD_AUTH_AUDIENCE": "the accepted values of their `aud`, separated by commas",
@@ -72,6 +74,9 @@ def page() -> str:
             "\n### `tls`\n\nPaths start at the configuration file; `~` is your home folder. "
             "[Use a hosted server](../guides/hosted-servers.md) explains each field.\n",
             _entries(TlsEntry, TlsConfig),
+            "\n## MCP registries\n\nThe section `registry`. [Find servers]"
+            "(../guides/finding-servers.md) explains it.\n",
+            _fields(RegistrySettings),
             "\n## The gateway\n\nThe section `gateway`. Its `auth` and `limits` are described "
             "below; its `tenants` is an object with the configuration file of each tenant but the "
             "first.\n",

@@ -7,7 +7,7 @@ import pegboard
 
 PACKAGES = [
     *("errors", "model", "config", "storage", "policies", "registry", "observe", "toolsets"),
-    *("search", "upstream", "hub", "testing", "auth", "gateway", "server", "doctor"),
+    *("search", "upstream", "hub", "testing", "auth", "gateway", "server", "doctor", "directory"),
     *("compat.sage", "compat.excelmanus", "compat.liteai", "compat.agentscope"),
     "compat.registrytools",
 ]

@@ -30,7 +30,7 @@ def text_of(pattern: str) -> str:
     "package",
     [
         *("model", "config", "policies", "registry", "upstream", "hub", "toolsets"),
-        *("auth", "gateway", "server", "clients", "doctor"),
+        *("auth", "gateway", "server", "clients", "doctor", "directory"),
     ],
 )
 def test_every_public_name_is_in_the_reference(package: str) -> None:

@@ -22,6 +22,12 @@
     ├── HandleNotFoundError      KeyError        no cached result has that handle
     ├── ConfigError              ValueError      a configuration file cannot be used
     ├── ServerNotFoundError      KeyError, ValueError  no server has that name
+    ├── DirectoryError                           an MCP registry, or its entry, cannot be used
+    │   ├── DirectoryUnavailableError ConnectionError it cannot be reached, and nothing is cached
+    │   ├── DirectoryResponseError ValueError    its answer has a wrong shape, or is too large
+    │   ├── DirectoryEntryNotFoundError KeyError it has no such server, or no such version
+    │   ├── UnsupportedPackageError              nothing of the entry can be run safely
+    │   └── ServerNotAllowedError PermissionError the lists of the configuration forbid the server
     ├── InvalidQueryError        ValueError      the search query cannot be used
     │   ├── InvalidPatternError                  the regular expression is invalid or unsupported
     │   └── SearcherNotFoundError KeyError       no search method has that name
@@ -62,6 +68,14 @@ from pegboard.errors.calls import (
     ToolTimeoutError,
     Violation,
     WouldDeadlockError,
+)
+from pegboard.errors.directory import (
+    DirectoryEntryNotFoundError,
+    DirectoryError,
+    DirectoryResponseError,
+    DirectoryUnavailableError,
+    ServerNotAllowedError,
+    UnsupportedPackageError,
 )
 from pegboard.errors.gateway import (
     ApiKeyNotFoundError,
@@ -107,6 +121,10 @@ __all__ = [
     "CircuitOpenError",
     "ConfigError",
     "ConnectionLostError",
+    "DirectoryEntryNotFoundError",
+    "DirectoryError",
+    "DirectoryResponseError",
+    "DirectoryUnavailableError",
     "ForkedProcessError",
     "HandleNotFoundError",
     "InvalidArgumentsError",
@@ -126,6 +144,7 @@ __all__ = [
     "SearchDataError",
     "SearcherNotFoundError",
     "ServerAuthenticationError",
+    "ServerNotAllowedError",
     "ServerNotFoundError",
     "ServerTimeoutError",
     "ServerUnavailableError",
@@ -140,6 +159,7 @@ __all__ = [
     "ToolTimeoutError",
     "UnauthenticatedError",
     "UnauthenticatedReason",
+    "UnsupportedPackageError",
     "UnsupportedResultError",
     "UntrustedAddressError",
     "UpstreamError",

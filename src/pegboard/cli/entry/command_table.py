@@ -26,6 +26,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
         ),
     },
     "Servers": {
+        "find": Command("find", "find servers in an MCP registry, to add them"),
         "add": Command("add", "add a server to your configuration"),
         "remove": Command("remove", "remove a server from your configuration"),
         "enable": Command("enable", "enable a disabled server"),

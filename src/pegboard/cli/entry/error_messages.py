@@ -12,6 +12,7 @@ from pegboard.cli.terminal.output import complain, warn
 from pegboard.errors import (
     ApiKeyNotFoundError,
     ConfigError,
+    DirectoryEntryNotFoundError,
     InvalidQueryError,
     PegboardError,
     ServerNotFoundError,
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["explained", "no_such_command", "values_checked"]
 
 
-_NOT_THERE = (ApiKeyNotFoundError, ServerNotFoundError, ToolNotFoundError)
+_NOT_THERE = (
+    ApiKeyNotFoundError,
+    DirectoryEntryNotFoundError,
+    ServerNotFoundError,
+    ToolNotFoundError,
+)
 # The validation library begins so; the words say nothing to the user.
 _PREFIX = ": Value error, "
 

@@ -32,6 +32,7 @@ _OURS = re.compile(
             r"clients/(imports\.json|[a-z-]+(\.json|(\.\d+)?\.backup))",
             r"gateways/(\d+\.json|\.writing-.{8})",
             r"logs/(\.lock|.*[0-9a-f]{12}(\.old)?\.jsonl)",
+            r"registry/[0-9a-f]{32}\.json",
             r"catalog-\d+/([0-9a-f]{32}\.json|\.writing-.{8})",
             r"made-files",
             rf"(\w+/|[\w.]+\.calls/)?{_TEMPORARY}",

@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 
 from pegboard.config.files.entry_validation import RawEntry
 from pegboard.config.files.jsonc import Document
+from pegboard.config.files.registry_settings import REGISTRY
 from pegboard.config.files.server_defaults import DEFAULTS
 from pegboard.config.problems import Problem, ProblemKind, Severity, shown_key, value_at
 from pegboard.model.tool_names import nearest_names
@@ -20,7 +21,7 @@ SECTIONS: tuple[tuple[str, ...], ...] = (
 )
 """Claude, Cursor and Windsurf; VS Code; the settings of VS Code; Zed."""
 
-_BESIDE = (DEFAULTS, "gateway", "inputs")
+_BESIDE = (DEFAULTS, REGISTRY, "gateway", "inputs")
 """Other sections that Pegboard reads."""
 _MOST_SHOWN = 3
 _STARTS = ("command", "url", "serverUrl", "httpUrl")

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pegboard.config.files.entry import SPELLINGS, ServerEntry
+from pegboard.config.files.registry_settings import REGISTRY, RegistrySettings
 from pegboard.config.files.server_defaults import DEFAULTS, ServerDefaults
 
 __all__ = ["GATEWAY", "SHIPPED", "config_schema", "schema_text"]
@@ -27,8 +28,8 @@ def config_schema() -> dict[str, Any]:
 
     Unknown fields are allowed, because other clients have fields of their own.
     """
-    kinds = [ServerEntry, ServerDefaults]
-    (reference, shared), definitions = msgspec.json.schema_components(kinds)
+    kinds = [ServerEntry, ServerDefaults, RegistrySettings]
+    (reference, shared, registry), definitions = msgspec.json.schema_components(kinds)
     for kind, spellings in SPELLINGS.items():
         _spell(kind.__name__, definitions[kind.__name__]["properties"], spellings)
     root: dict[str, Any] = {}
@@ -48,6 +49,7 @@ def config_schema() -> dict[str, Any]:
         "items": {"type": "object", "properties": {"id": {"type": "string"}}},
     }
     root[DEFAULTS] = shared
+    root[REGISTRY] = registry
     sections = json.loads(GATEWAY.read_text("utf-8"))
     root["gateway"] = {"$ref": "#/$defs/Gateway"}
     return {

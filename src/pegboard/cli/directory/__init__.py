@@ -1,0 +1,1 @@
+"""What commands do with MCP registries: open them, show entries, ask for values, upgrade."""
