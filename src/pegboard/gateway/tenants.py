@@ -16,8 +16,8 @@ from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
-from pegboard.gateway.catalog.apps import Apps, definition_with_page
 from pegboard.gateway.catalog.approved_servers import ApprovedServer, approved_servers
+from pegboard.gateway.catalog.apps import Apps, definition_with_page
 from pegboard.gateway.catalog.group_addresses import Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
