@@ -10,7 +10,7 @@ import httpx2
 from jsonschema import Draft202012Validator, FormatChecker
 
 from pegboard.auth import AuthSettings, open_authenticator
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.model.principal import Principal
 from pegboard.server import App, HttpAuthenticator, ServeOptions, Serving, open_serving
 from pegboard.server.http.discovery.discovery import Discovery

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pegboard.auth import ApiKeys, AuthSettings, KeyGrant, TokenIssuer
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.model.principal import OPERATOR
 from pegboard.server.http.discovery.mcp_registry import UNKNOWN_VERSION, ListedServer, McpRegistry
 from pegboard.server.http.discovery.public_address import PublicAddress

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 from mcp_types import INVALID_PARAMS
 
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.catalog.tool_list import cursor_after, position_of
 from pegboard.gateway.request import RpcError
 from pegboard.server.http.discovery.public_address import PublicAddress

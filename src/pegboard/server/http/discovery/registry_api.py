@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from mcp_types import INVALID_PARAMS
 
 from pegboard.auth import CallLimits
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.request import RpcError
 from pegboard.model.principal import Principal
 from pegboard.server.http.cors import open_to_any_page, respond_to_preflight
