@@ -373,8 +373,8 @@ def test_a_namespace_that_the_schema_forbids_is_refused(namespace: str) -> None:
 )
 def test_a_version_is_told_if_the_schema_has_it(said: str, told: str) -> None:
     entry = entry_of(registry(), said)
-    check(entry.value, RESPONSE)
-    assert (entry.version, entry.value["server"]["version"]) == (told, told)
+    check(entry.value(), RESPONSE)
+    assert (entry.version, entry.value()["server"]["version"]) == (told, told)
 
 
 def test_a_new_version_of_a_server_is_an_update_and_not_another_server() -> None:
@@ -383,7 +383,7 @@ def test_a_new_version_of_a_server_is_an_update_and_not_another_server() -> None
     assert again == first
     second = entry_of(shown, "1.1")
     assert second.updated > first.updated
-    published, before = (it.value["_meta"][OFFICIAL]["publishedAt"] for it in (second, first))
+    published, before = (it.value()["_meta"][OFFICIAL]["publishedAt"] for it in (second, first))
     assert published == before
 
 

@@ -107,8 +107,8 @@ class RegistryApi:
         if entry is None:
             return None
         if not version:
-            return {"servers": [entry.value], "metadata": {"count": 1}}
-        return entry.value if version[0] in (LATEST, entry.version) else None
+            return {"servers": [entry.value()], "metadata": {"count": 1}}
+        return entry.value() if version[0] in (LATEST, entry.version) else None
 
     async def _send(self, request: HttpRequest, body: bytes) -> None:
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
