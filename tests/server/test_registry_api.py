@@ -20,6 +20,7 @@ from pegboard.server.http.discovery.mcp_registry import UNKNOWN_VERSION, ListedS
 from pegboard.server.http.discovery.public_address import PublicAddress
 from pegboard.storage import open_store
 from tests.server.processes import serving as serving_process
+from tests.server.processes import write
 from tests.server.registries import NOWHERE, OFFICIAL, RESPONSE, check, names_in, published
 from tests.upstream.late_servers import light
 
@@ -297,6 +298,34 @@ async def test_a_client_that_has_the_list_already_gets_no_second_copy() -> None:
         assert (await client.get(LIST, headers={"if-none-match": '"x"'})).status_code == 200
         other = await client.get(LIST, params={"search": "wiki"}, headers={"if-none-match": tag})
         assert other.status_code == 200
+
+
+async def test_a_server_that_is_added_is_listed_and_one_that_is_removed_is_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mcp.json"
+    gateway = {"registry": "on"}
+    write(path, {"mcpServers": TWO, "gateway": gateway})
+    async with published(path) as (client, serving):
+        first = await client.get(LIST)
+        seen = first.json()["servers"][-1]["_meta"][OFFICIAL]["updatedAt"]
+        added = {"mail": NOWHERE, "files": NOWHERE}
+        await anyio.to_thread.run_sync(write, path, {"mcpServers": added, "gateway": gateway})
+        await serving.hub.reload()
+        again = await client.get(LIST, headers={"if-none-match": first.headers["etag"]})
+        assert names_in(first) == ["mail", "pegboard", "wiki"]
+        assert names_in(again) == ["files", "mail", "pegboard"]
+        since = await client.get(LIST, params={"updated_since": seen})
+        assert "files" in names_in(since)
+        assert "mail" not in names_in(since)
+        assert (await client.get(f"{LIST}/local.pegboard/wiki/versions")).status_code == 404
+
+
+async def test_a_gateway_that_shuts_down_says_so() -> None:
+    async with published(TWO, registry="on") as (client, serving):
+        await serving.gateway.drain(0)
+        refused = await client.get(LIST)
+        assert (refused.status_code, set(refused.json())) == (503, {"error"})
 
 
 async def test_a_flood_is_stopped_and_uses_up_nothing_else(tmp_path: Path) -> None:
