@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ import httpx2
 from jsonschema import Draft202012Validator, FormatChecker
 
 from pegboard.auth import AuthSettings, open_authenticator
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.model.principal import Principal
 from pegboard.server import App, HttpAuthenticator, ServeOptions, Serving, open_serving
 from pegboard.server.http.discovery.discovery import Discovery
@@ -155,19 +156,22 @@ def check(value: Any, schema: dict[str, Any]) -> None:
 
 @asynccontextmanager
 async def published(
-    servers: Mapping[str, Any] | None = None,
+    servers: Mapping[str, Any] | Path | None = None,
     *,
     auth: AuthSettings | None = None,
     storage: str | None = None,
     tenants: Mapping[str, str] | None = None,
     **gateway: Any,
 ) -> AsyncGenerator[tuple[httpx2.AsyncClient, Serving]]:
-    """Serve a gateway with these servers and settings; gives a client of its address."""
+    """Serve a gateway with these servers and settings, or this file; gives a client of it."""
     settings = AuthSettings() if auth is None else auth
     section = {**gateway, **({"tenants": dict(tenants)} if tenants else {})}
-    options = ServeOptions(
-        config={"mcpServers": dict(servers or {}), "gateway": section}, storage=storage
+    config: str | dict[str, Any] = (
+        str(servers)
+        if isinstance(servers, Path)
+        else {"mcpServers": dict(servers or {}), "gateway": section}
     )
+    options = ServeOptions(config=config, storage=storage)
     async with (
         open_serving(options) as serving,
         open_authenticator(settings, storage=storage) as authenticator,

@@ -14,12 +14,13 @@ from mcp.client.streamable_http import streamable_http_client
 from pegboard.auth import ApiKeys, AuthSettings, KeyGrant, TokenIssuer
 from pegboard.errors import ConfigError
 from pegboard.gateway import GatewayOptions
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.model.principal import OPERATOR
 from pegboard.server.http.discovery.mcp_registry import UNKNOWN_VERSION, ListedServer, McpRegistry
 from pegboard.server.http.discovery.public_address import PublicAddress
 from pegboard.storage import open_store
 from tests.server.processes import serving as serving_process
+from tests.server.processes import write
 from tests.server.registries import NOWHERE, OFFICIAL, RESPONSE, check, names_in, published
 from tests.upstream.late_servers import light
 
@@ -299,6 +300,34 @@ async def test_a_client_that_has_the_list_already_gets_no_second_copy() -> None:
         assert other.status_code == 200
 
 
+async def test_a_server_that_is_added_is_listed_and_one_that_is_removed_is_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mcp.json"
+    gateway = {"registry": "on"}
+    write(path, {"mcpServers": TWO, "gateway": gateway})
+    async with published(path) as (client, serving):
+        first = await client.get(LIST)
+        seen = first.json()["servers"][-1]["_meta"][OFFICIAL]["updatedAt"]
+        added = {"mail": NOWHERE, "files": NOWHERE}
+        await anyio.to_thread.run_sync(write, path, {"mcpServers": added, "gateway": gateway})
+        await serving.hub.reload()
+        again = await client.get(LIST, headers={"if-none-match": first.headers["etag"]})
+        assert names_in(first) == ["mail", "pegboard", "wiki"]
+        assert names_in(again) == ["files", "mail", "pegboard"]
+        since = await client.get(LIST, params={"updated_since": seen})
+        assert "files" in names_in(since)
+        assert "mail" not in names_in(since)
+        assert (await client.get(f"{LIST}/local.pegboard/wiki/versions")).status_code == 404
+
+
+async def test_a_gateway_that_shuts_down_says_so() -> None:
+    async with published(TWO, registry="on") as (client, serving):
+        await serving.gateway.drain(0)
+        refused = await client.get(LIST)
+        assert (refused.status_code, set(refused.json())) == (503, {"error"})
+
+
 async def test_a_flood_is_stopped_and_uses_up_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "keys.db"
     ann, bob = await make_key(path), await make_key(path)
@@ -373,8 +402,8 @@ def test_a_namespace_that_the_schema_forbids_is_refused(namespace: str) -> None:
 )
 def test_a_version_is_told_if_the_schema_has_it(said: str, told: str) -> None:
     entry = entry_of(registry(), said)
-    check(entry.value, RESPONSE)
-    assert (entry.version, entry.value["server"]["version"]) == (told, told)
+    check(entry.value(), RESPONSE)
+    assert (entry.version, entry.value()["server"]["version"]) == (told, told)
 
 
 def test_a_new_version_of_a_server_is_an_update_and_not_another_server() -> None:
@@ -383,7 +412,7 @@ def test_a_new_version_of_a_server_is_an_update_and_not_another_server() -> None
     assert again == first
     second = entry_of(shown, "1.1")
     assert second.updated > first.updated
-    published, before = (it.value["_meta"][OFFICIAL]["publishedAt"] for it in (second, first))
+    published, before = (it.value()["_meta"][OFFICIAL]["publishedAt"] for it in (second, first))
     assert published == before
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
 from pegboard.gateway.options import GatewayOptions

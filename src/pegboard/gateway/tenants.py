@@ -16,9 +16,8 @@ from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
-from pegboard.gateway.catalog.approved_servers import ApprovedServer, approved_servers
 from pegboard.gateway.catalog.apps import Apps, definition_with_page
-from pegboard.gateway.catalog.group_addresses import Groups
+from pegboard.gateway.catalog.group_addresses import ApprovedServer, Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.surfaces import Surfaces
 from pegboard.gateway.catalog.tool_list import ToolList
@@ -149,7 +148,6 @@ class Tenant:
         """How many requests run."""
         self._groups = Groups(hub, options)
         self._has_apps = options.apps
-        self._profiles = options.profiles
 
     def __enter__(self) -> None:
         """Count a request that runs: the tenant stays open until it ends."""
@@ -181,9 +179,7 @@ class Tenant:
 
     def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
         """Return the servers with an address of their own that a caller may know."""
-        return approved_servers(
-            self.hub, Visibility(principal), tools=self.tools, profiles=self._profiles
-        )
+        return self._groups.servers(principal, self.tools)
 
     def close(self) -> None:
         """Stop following the catalogue and the servers."""

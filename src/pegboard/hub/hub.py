@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Never, Self, Unpack
 from weakref import WeakKeyDictionary
@@ -14,7 +13,8 @@ from anyio.lowlevel import current_token
 from msgspec.structs import replace
 
 from pegboard.config import LoadedConfig, ServerConfig
-from pegboard.errors import NotConnectedError, PegboardError, ServerNotFoundError, ToolNotFoundError
+from pegboard.errors import PegboardError, ServerNotFoundError, ToolNotFoundError
+from pegboard.hub.lifecycle import HubLifecycle, HubStorage, not_open
 from pegboard.hub.missing_tools import UnavailableServer, unavailable_servers, why_missing
 from pegboard.hub.options import HubOptions, Source, check_options, questions_of
 from pegboard.hub.sources import configs_of, load, load_again
@@ -26,17 +26,13 @@ from pegboard.model.tool_names import NameTable, naming_of
 from pegboard.registry import Registry
 from pegboard.search import SearchOptions, SearchResponse
 from pegboard.search.options import DEFAULT_METHOD
-from pegboard.storage import Store, open_store
 from pegboard.toolsets import Selection, Toolset
 from pegboard.upstream import (
     Board,
     CallContext,
-    CatalogCache,
-    FileCatalogCache,
     OnProgress,
     OnServerEvent,
     ServerStatus,
-    StoreCatalogCache,
     Supervisor,
     UpstreamServer,
     context_of_call,
@@ -74,11 +70,7 @@ class Hub:
         """The board with all tools; local tools can be added to it."""
         # One for each event loop, because those that wait for it belong to one.
         self._limiters: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
-        self._is_up: object = None
-        self._keeps = False
-        self._own_store: Store | None = None
-        self._starting: anyio.CancelScope | None = None
-        self._lock: tuple[object, anyio.Lock] | None = None
+        storage = HubStorage(self.registry, options.get("storage"), tenant=options.get("tenant"))
         self.loaded: LoadedConfig = LoadedConfig()
         """The file that was read, and the problems in it."""
         on_conflict = options.get("on_conflict", "rename")
@@ -90,9 +82,7 @@ class Hub:
                 names=self._names,
                 on_conflict=on_conflict,
                 policies={},
-                catalog_cache=self._default_catalog_cache()
-                if catalog_cache is None
-                else catalog_cache,
+                catalog_cache=storage.catalog_cache() if catalog_cache is None else catalog_cache,
             ),
             max_starts=options.get("max_starts", 8),
             questions=questions_of(options),
@@ -100,6 +90,7 @@ class Hub:
             tenant=options.get("tenant") or "",
             log=options.get("server_log"),
         )
+        self._lifecycle = HubLifecycle(self._supervisor, storage, self._configs)
 
     @classmethod
     def open(cls, config: Source = None, **options: Unpack[HubOptions]) -> "Hub":
@@ -146,28 +137,9 @@ class Hub:
             StorageError: when the storage cannot be opened or read.
         """
         self._guard.check()
-        await self._owner_loop.open()
-        await self._owner_loop.run(lambda: self._start_alone(wait=wait))
+        await self._lifecycle.start(wait=wait)
         if wait:
             await self.started()
-
-    async def _start_alone(self, *, wait: bool) -> None:
-        async with self._turn():
-            if self._is_up is not None and self._is_up is self._owner_loop.generation:
-                return
-            with anyio.CancelScope() as self._starting:
-                try:
-                    await self._open_storage()
-                    await self._supervisor.open(await self._configs(), wait=wait)
-                    if wait:
-                        self._supervisor.raise_conflict()
-                    self._is_up = self._owner_loop.generation
-                except BaseException:
-                    with anyio.CancelScope(shield=True):
-                        await self._owner_loop.run_to_end(self._close_all)
-                    raise
-            if self._starting.cancelled_caught:
-                raise NotConnectedError("The hub was closed while it was starting.", server="")
 
     @property
     def starting(self) -> list[str]:
@@ -205,61 +177,7 @@ class Hub:
         """
         if self._guard.in_child:
             return
-        with anyio.CancelScope(shield=True):  # every wait in it has a limit
-            if self._owner_loop.is_open:
-                await self._owner_loop.run_shutdown(self._close_alone)
-            else:
-                await self._close_all()
-
-    async def _close_alone(self) -> None:
-        if self._starting is not None:
-            self._starting.cancel()
-        async with self._turn():
-            self._is_up = None
-            await self._close_all()
-
-    async def _close_all(self) -> None:
-        await self._supervisor.close()
-        await self._close_storage()
-
-    def _default_catalog_cache(self) -> CatalogCache:
-        return (
-            FileCatalogCache()
-            if self._options.get("storage") is None
-            else StoreCatalogCache(self._store)
-        )
-
-    def _store(self) -> Store:
-        store = self.registry.storage
-        if store is None:
-            raise self._closed()
-        return store
-
-    async def _open_storage(self) -> None:
-        storage, tenant = self._options.get("storage"), self._options.get("tenant")
-        if storage is None:
-            return
-        if tenant is not None and isinstance(storage, str | Path):
-            storage = self._own_store = await anyio.to_thread.run_sync(
-                partial(open_store, storage, tenant=tenant)
-            )
-        await anyio.to_thread.run_sync(self.registry.keep_in, storage)
-        self._keeps = True
-
-    async def _close_storage(self) -> None:
-        own, self._own_store = self._own_store, None
-        if self._keeps:
-            self._keeps = False
-            await anyio.to_thread.run_sync(self.registry.close)
-        if own is not None:
-            await anyio.to_thread.run_sync(own.close)
-
-    def _turn(self) -> anyio.Lock:
-        """Return the lock of starting and closing, which belongs to the loop of the hub."""
-        loop = self._owner_loop.loop
-        if self._lock is None or self._lock[0] is not loop:
-            self._lock = (loop, anyio.Lock())
-        return self._lock[1]
+        await self._lifecycle.close()
 
     async def reload(self, *, wait: bool = True) -> None:
         """Read the configuration again: new servers are started, missing ones stopped.
@@ -277,7 +195,7 @@ class Hub:
         """
         self._guard.check()
         if not self._owner_loop.is_open:
-            raise self._closed()
+            raise not_open()
         loaded = await load_again(self._source, self._options, before=self.loaded)
         configs = configs_of(loaded, self._options)
         self.loaded = loaded
@@ -464,14 +382,9 @@ class Hub:
     def _owner_loop(self) -> OwnerLoop:
         return self._supervisor.owner_loop
 
-    def _closed(self) -> NotConnectedError:
-        return NotConnectedError(
-            "This hub is not open: enter it with `async with`, or `await hub.start()`.", server=""
-        )
-
     def _why_missing(self, error: ToolNotFoundError, name: str) -> PegboardError:
         if not self._owner_loop.is_open:
-            return self._closed()
+            return not_open()
         servers = self._supervisor.servers.values()
         return why_missing(error, name, servers=servers, naming=self._name)
 

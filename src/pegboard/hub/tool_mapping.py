@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pegboard.errors import PegboardError, ToolNotFoundError
 from pegboard.model import Tool, ToolResult
+from pegboard.model.tool import DefinedTool
 from pegboard.model.tool_names import nearest_names
 from pegboard.registry import Registry
 
@@ -31,32 +32,16 @@ class _Call(Protocol[Result]):
     def __call__(self, name: str, arguments: Mapping[str, Any] | None = None) -> Result: ...
 
 
-class _CallableTool(Generic[Result]):
+class _CallableTool(DefinedTool, Generic[Result]):
     """A tool that can be called; the definition is that of the moment when it was looked up."""
 
     def __init__(self, definition: Tool, call: _Call[Result]) -> None:
         self.definition: Tool = definition
-        """The whole definition, with tags, server and annotations."""
         self._call = call
 
     def __call__(self, /, **arguments: Any) -> Result:
         """Call the tool as `Hub.call` does, which also raises the same errors."""
         return self._call(self.definition.name, arguments)
-
-    @property
-    def name(self) -> str:
-        """The name of the tool on the board."""
-        return self.definition.name
-
-    @property
-    def description(self) -> str:
-        """What the tool does, in the words of its server."""
-        return self.definition.description
-
-    @property
-    def input_schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments."""
-        return self.definition.input_schema
 
     def __repr__(self) -> str:
         words = " ".join(self.description.split())

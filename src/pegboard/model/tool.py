@@ -13,6 +13,7 @@ from pegboard.model.tool_names import check_name
 __all__ = [
     "Annotations",
     "CatalogChange",
+    "DefinedTool",
     "Definition",
     "Tool",
     "categories_of",
@@ -73,6 +74,28 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+class DefinedTool:
+    """A callable tool, with the parts of its definition that a program asks for most."""
+
+    definition: Tool
+    """The whole definition, with tags, server and annotations."""
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self.definition.name
+
+    @property
+    def description(self) -> str:
+        """What the tool does, in the words of its author."""
+        return self.definition.description
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.definition.input_schema
 
 
 class CatalogChange(msgspec.Struct, frozen=True, kw_only=True):

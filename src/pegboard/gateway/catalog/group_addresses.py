@@ -1,8 +1,10 @@
 """Groups: parts of a catalogue with their own address (a profile, a server, or a tag)."""
 
+import msgspec
 from mcp_types import INVALID_PARAMS
 
 from pegboard.errors import ServerNotFoundError
+from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.options import GatewayOptions, Profile
 from pegboard.gateway.request import RpcError
 from pegboard.gateway.visibility import Admits, Visibility
@@ -11,7 +13,7 @@ from pegboard.model import Principal
 from pegboard.model.tool_names import name_matcher
 from pegboard.policies import visible_to
 
-__all__ = ["Groups", "NoGroupError"]
+__all__ = ["ApprovedServer", "Groups", "NoGroupError"]
 
 _REMEMBERED = 1000
 _SHOWN = 64
@@ -25,6 +27,14 @@ class NoGroupError(RpcError):
             f"There is no group {group[:_SHOWN]!r} here: a group is a server, a tag or a profile."
         )
         super().__init__(INVALID_PARAMS, words)
+
+
+class ApprovedServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A configured server with its own address here; nothing says how the server is reached."""
+
+    name: str
+    version: str = ""
+    """The version that it calls itself by; empty until it has said so."""
 
 
 class Groups:
@@ -56,6 +66,24 @@ class Groups:
             self._known.clear()
         self._known[group, principal] = admits
         return admits
+
+    def servers(self, principal: Principal, tools: ToolList) -> list[ApprovedServer]:
+        """Return the servers that are switched on and that a caller may know, whether up or not.
+
+        A server with the name of a profile is left out, because ``/mcp/<name>`` is the profile.
+        """
+        visibility = Visibility(principal)
+        if not visibility.reads:
+            return []
+        found: list[ApprovedServer] = []
+        by_tools = _servers_of_tools(visibility, tools)
+        for server in self._hub.enabled_servers():
+            name, said = server.config.name, server.connection.negotiated
+            is_known = visibility.knows_server(name, server.config.tags) or name in by_tools
+            if is_known and name not in self._profiles:
+                version = said.server_version if said else ""
+                found.append(ApprovedServer(name=name, version=version))
+        return found
 
     def _named(self, group: str) -> Admits | None:
         profile = self._profiles.get(group)
@@ -94,3 +122,10 @@ def _of_profile(profile: Profile) -> Admits:
         return tagged and of_server(server or "") and (name is None or of_name(name))
 
     return admits
+
+
+def _servers_of_tools(visibility: Visibility, tools: ToolList) -> frozenset[str]:
+    """Return the servers that a caller with only some tools knows by these tools."""
+    if "*" in visibility.principal.tools:
+        return frozenset()
+    return frozenset(tool.server for tool in tools.seen(visibility) if tool.server)

@@ -2,12 +2,13 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pegboard.errors import InvalidToolError
 from pegboard.model import Annotations, Tool, ToolCall
+from pegboard.model.tool import DefinedTool
 from pegboard.registry.functions.parameters import Parameters, read_docstring
 from pegboard.registry.functions.types import output_schema
 from pegboard.registry.implementation import Implementation, is_async
@@ -22,7 +23,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class FunctionTool(Generic[P, R]):
+class FunctionTool(DefinedTool, Generic[P, R]):
     """A function with its tool definition; calling it calls the function.
 
     In a class it is a method like any other: register it from an instance.
@@ -87,21 +88,6 @@ class FunctionTool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<tool {self.definition.name!r}: {self.function!r}>"
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return self.definition.name
-
-    @property
-    def description(self) -> str:
-        """The tool's description."""
-        return self.definition.description
-
-    @property
-    def input_schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments."""
-        return self.definition.input_schema
 
     def call(self, arguments: dict[str, Any]) -> Any:
         """Run the function with JSON arguments, converted to the types it asks for."""

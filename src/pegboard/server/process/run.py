@@ -17,7 +17,7 @@ from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_
 from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.hub import Hub
 from pegboard.model.garbage_collection import freeze_batches
 from pegboard.model.principal import LOCAL, Principal

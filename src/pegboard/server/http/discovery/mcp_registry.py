@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 from mcp_types import INVALID_PARAMS
 
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.catalog.tool_list import cursor_after, position_of
 from pegboard.gateway.request import RpcError
 from pegboard.server.http.discovery.public_address import PublicAddress
@@ -36,10 +36,33 @@ class ListedServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server of the registry in its only version, which is the latest."""
 
     name: str
+    title: str
+    description: str
     version: str
+    remote: dict[str, Any]
+    """How a client connects to it."""
+    published: datetime
     updated: datetime
-    value: dict[str, Any]
-    """What clients are told: ``server`` and ``_meta``."""
+
+    def value(self) -> dict[str, Any]:
+        """Return what clients are told: a ``server.json``, and the ``_meta`` of the registry."""
+        published = _written(self.published)
+        server = {
+            "$schema": SCHEMA,
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "version": self.version,
+            "remotes": [self.remote],
+        }
+        meta = {
+            "status": "active",
+            "statusChangedAt": published,
+            "publishedAt": published,
+            "updatedAt": _written(self.updated),
+            "isLatest": True,
+        }
+        return {"server": server, "_meta": {OFFICIAL: meta}}
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,30 +158,25 @@ class McpRegistry:
                 metadata["nextCursor"] = cursor_after(page[-1].name)
                 break
             page.append(entry)
-        return {"servers": [it.value for it in page], "metadata": {**metadata, "count": len(page)}}
+        return {
+            "servers": [it.value() for it in page],
+            "metadata": {**metadata, "count": len(page)},
+        }
 
     def _entry(
         self, tenant: str, name: str, shown: Mapping[str, str], *, version: str, url: str
     ) -> ListedServer:
         version = _legal_version(version)
         known = self._since(tenant, name, version)
-        published = _written(known.published)
-        server = {
-            "$schema": SCHEMA,
-            "name": name,
-            **{field: _on_one_line(words) for field, words in shown.items()},
-            "version": version,
-            "remotes": [self._address.remote(url)],
-        }
-        meta = {
-            "status": "active",
-            "statusChangedAt": published,
-            "publishedAt": published,
-            "updatedAt": _written(known.updated),
-            "isLatest": True,
-        }
-        value = {"server": server, "_meta": {OFFICIAL: meta}}
-        return ListedServer(name=name, version=version, updated=known.updated, value=value)
+        return ListedServer(
+            name=name,
+            title=_on_one_line(shown["title"]),
+            description=_on_one_line(shown["description"]),
+            version=version,
+            remote=self._address.remote(url),
+            published=known.published,
+            updated=known.updated,
+        )
 
     def _since(self, tenant: str, name: str, version: str) -> "_Known":
         """Return since when a server is known in its version."""

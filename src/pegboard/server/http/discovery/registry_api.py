@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from mcp_types import INVALID_PARAMS
 
 from pegboard.auth import CallLimits
-from pegboard.gateway.catalog.approved_servers import ApprovedServer
+from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.request import RpcError
 from pegboard.model.principal import Principal
 from pegboard.server.http.cors import open_to_any_page, respond_to_preflight
@@ -107,8 +107,8 @@ class RegistryApi:
         if entry is None:
             return None
         if not version:
-            return {"servers": [entry.value], "metadata": {"count": 1}}
-        return entry.value if version[0] in (LATEST, entry.version) else None
+            return {"servers": [entry.value()], "metadata": {"count": 1}}
+        return entry.value() if version[0] in (LATEST, entry.version) else None
 
     async def _send(self, request: HttpRequest, body: bytes) -> None:
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
