@@ -3,17 +3,19 @@
 import json
 import os
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio.streams.memory import MemoryObjectReceiveStream
 from blockbuster import BlockBuster
 from mcp_types import CLIENT_INFO_META_KEY
 
 from pegboard.server import RequestPipeline, StdioWire, serve_stdio
 from pegboard.server.message_limits import MOST_VALUES
-from pegboard.server.stdio import LONGEST_LINE
+from pegboard.server.stdio import LONGEST_LINE, Work
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import modern_request
 from tests.server.test_http_sessions import INITIALIZE, PING
@@ -27,14 +29,14 @@ def waits_before_it_reads(no_blocking_calls: BlockBuster) -> None:
     """Reading what is there, and writing what has room, does not block."""
     for name in ("os.read", "os.write"):
         detector = no_blocking_calls.functions[name]
-        for function in ("_chunks", "write"):
+        for function in ("_read", "write"):
             detector.can_block_in("pegboard/server/stdio.py", function)
 
 
 class Peer:
     """The client at the other end."""
 
-    def __init__(self, lines: AsyncGenerator[bytes], target: int) -> None:
+    def __init__(self, lines: MemoryObjectReceiveStream[bytes], target: int) -> None:
         self._lines = lines
         self._target = target
         self._wire = StdioWire(target, target)
@@ -44,7 +46,7 @@ class Peer:
 
     async def hears(self) -> Any:
         with anyio.fail_after(5):
-            return json.loads(await anext(self._lines))
+            return json.loads(await self._lines.receive())
 
     async def asks(self, message: Any) -> Any:
         await self.says(message)
@@ -64,10 +66,9 @@ async def talking() -> AsyncGenerator[tuple[FakeGateway, Peer]]:
     gateway = FakeGateway()
     (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
     try:
-        async with (
-            anyio.create_task_group() as tasks,
-            aclosing(StdioWire(their_input, their_output).lines()) as lines,
-        ):
+        arrived, lines = anyio.create_memory_object_stream[bytes](100)
+        async with arrived, lines, anyio.create_task_group() as tasks:
+            tasks.start_soon(StdioWire(their_input, their_output).read, arrived.send_nowait)
             tasks.start_soon(
                 serve_stdio, RequestPipeline(gateway), StdioWire(our_input, our_output)
             )
@@ -291,12 +292,68 @@ async def test_a_line_whose_writer_is_cancelled_half_way_is_completed_by_the_nex
                 tasks.start_soon(wire.write, long + b"\n")
                 await anyio.wait_all_tasks_blocked()  # the pipe is full
                 tasks.cancel_scope.cancel()
-            async with anyio.create_task_group() as tasks, aclosing(reader.lines()) as lines:
+            arrived, lines = anyio.create_memory_object_stream[bytes](2)
+            async with arrived, lines, anyio.create_task_group() as tasks:
+                tasks.start_soon(reader.read, arrived.send_nowait)
                 with anyio.CancelScope() as scope:
                     scope.cancel()
                     await wire.write(b"never\n")
                 tasks.start_soon(wire.write, short + b"\n")
-                assert [await anext(lines), await anext(lines)] == [long, short]
+                assert [await lines.receive(), await lines.receive()] == [long, short]
+                tasks.cancel_scope.cancel()
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+async def test_a_line_is_taken_when_the_work_for_the_line_before_is_done(
+    tmp_path: Path, is_file: bool
+) -> None:
+    """Standard input may be an ordinary file, too."""
+    text = b"first\nsecond\n\nthe end"
+    (tmp_path / "input").write_bytes(text)
+    source, target = os.pipe()
+    if is_file:
+        os.close(source)
+        source = os.open(tmp_path / "input", os.O_RDONLY)
+    else:
+        os.write(target, text)
+    os.close(target)
+    taken: list[bytes] = []
+    started, go_on = anyio.Event(), anyio.Event()
+
+    async def work() -> None:
+        started.set()
+        await go_on.wait()
+
+    def take(line: bytes) -> Work | None:
+        taken.append(line)
+        return work if line == b"first" else None
+
+    try:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(StdioWire(source, source).read, take)
+                await started.wait()
+                await anyio.wait_all_tasks_blocked()
+                assert taken == [b"first"]
+                go_on.set()
+        assert taken == [b"first", b"second", b"", b"the end"]
+    finally:
+        os.close(source)
+
+
+async def test_a_mistake_in_taking_a_line_ends_the_reading() -> None:
+    source, target = os.pipe()
+
+    def take(line: bytes) -> None:
+        raise ZeroDivisionError
+
+    try:
+        os.write(target, b"line\n")
+        with anyio.fail_after(5), pytest.raises(ZeroDivisionError):
+            await StdioWire(source, target).read(take)
     finally:
         os.close(source)
         os.close(target)

@@ -1,17 +1,11 @@
 """The stdio transport to a client, for both eras: its first request decides which one."""
 
+import asyncio  # noqa: TID251 - the event loop itself calls the reader, which saves a task switch
 import logging
 import os
 import select
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Mapping,
-)
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Never
@@ -26,6 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.gateway.request import ClientRequest, Face, RpcError
 from pegboard.model.principal import LOCAL
+from pegboard.registry.threads import context_of_asyncio
 from pegboard.server.client_peer import ClientPeer, PeerChannel
 from pegboard.server.jsonrpc import check_message, error_message
 from pegboard.server.legacy_session import LegacySession
@@ -51,6 +46,8 @@ _PROBE = "server/discover"
 _TOO_LONG = b"?"
 
 Work = Callable[[], Coroutine[Any, Any, None]]
+Take = Callable[[bytes], Work | None]
+"""Takes one line, and returns what is to be done before the next one, if anything."""
 _CHUNK = 256 * 1024
 
 
@@ -74,23 +71,13 @@ class StdioWire:
         """Whether the client has closed its end, and reads nothing more either."""
         return bool(self._inlet.poll(0)) and not self._outlet.poll(0)
 
-    async def lines(self) -> AsyncGenerator[bytes]:
-        """Yield the lines of the client until it closes its end."""
-        kept = bytearray()
-        is_too_long = False
-        async for chunk in self._chunks():
-            *ended, rest = chunk.split(b"\n")
-            for part in ended:
-                kept += part
-                yield _TOO_LONG if is_too_long else bytes(kept)
-                kept.clear()
-                is_too_long = False
-            kept += rest
-            if len(kept) > LONGEST_LINE:
-                is_too_long = True
-                kept.clear()
-        if kept:
-            yield bytes(kept)
+    async def read(self, take: "Take") -> None:
+        """Give the lines of the client to ``take`` until it closes its end.
+
+        The event loop itself calls ``take``, which saves a task switch for each line. What ``take``
+        returns is done before the next line is taken.
+        """
+        await _LineReader(self._source, take).run()
 
     async def write(self, line: bytes) -> None:
         """Send a line; if the client is gone, the end of the input will tell."""
@@ -107,25 +94,90 @@ class StdioWire:
                     before = len(rest) - len(line)
                     self._unsent = bytes(rest if before < 0 else rest[:before])
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        while True:
-            try:
-                await anyio.wait_readable(self._source)
-                chunk = os.read(self._source, _CHUNK)
-            except PermissionError:  # an ordinary file, which is never waited for
-                chunk = await anyio.to_thread.run_sync(os.read, self._source, _CHUNK)
-            except OSError:
-                return
-            if not chunk:
-                return
-            yield chunk
-
     async def _until_writable(self) -> None:
         try:
             if not self._outlet.poll(0):
                 await anyio.wait_writable(self._target)
         except PermissionError:  # an ordinary file, which is never waited for
             await anyio.lowlevel.checkpoint()
+
+
+class _LineReader:
+    """Reads a file descriptor whenever the event loop says that there is something to read."""
+
+    def __init__(self, source: int, take: "Take") -> None:
+        self._source = source
+        self._take = take
+        self._rest = bytearray()
+        self._is_too_long = False
+        self._complete: deque[bytes] = deque()
+        """Lines that wait until the work for an earlier line is done."""
+        self._work: Work | None = None
+        self._error: Exception | None = None
+        self._has_ended = False
+        self._has_stopped = anyio.Event()
+
+    async def run(self) -> None:
+        """Read until the end."""
+        loop, context = asyncio.get_running_loop(), context_of_asyncio()
+        while not self._has_ended:
+            self._has_stopped = anyio.Event()
+            try:
+                context.run(loop.add_reader, self._source, self._read)
+            except PermissionError:  # an ordinary file, which is never waited for
+                self._feed(await anyio.to_thread.run_sync(os.read, self._source, _CHUNK))
+            else:
+                try:
+                    await self._has_stopped.wait()
+                finally:
+                    loop.remove_reader(self._source)
+            await self._catch_up()
+
+    def _read(self) -> None:
+        try:
+            chunk = os.read(self._source, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        self._feed(chunk)
+
+    def _feed(self, chunk: bytes) -> None:
+        self._complete.extend(self._lines(chunk))
+        self._has_ended = not chunk
+        try:
+            self._take_lines()
+        except Exception as error:  # noqa: BLE001 - raised again by the task
+            self._error = error
+        if self._has_ended or self._work or self._error:
+            self._has_stopped.set()
+
+    def _lines(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that a chunk completes; the end of the input completes the last one."""
+        *ended, rest = chunk.split(b"\n")
+        if not chunk and self._rest:
+            ended = [b""]
+        for part in ended:
+            yield _TOO_LONG if self._is_too_long else bytes(self._rest + part)
+            self._rest.clear()
+            self._is_too_long = False
+        self._rest += rest
+        if len(self._rest) > LONGEST_LINE:
+            self._is_too_long = True
+            self._rest.clear()
+
+    def _take_lines(self) -> None:
+        while self._complete and self._work is None:
+            self._work = self._take(self._complete.popleft())
+
+    async def _catch_up(self) -> None:
+        """Do the work for a line that could not be done at once, and take the lines after it."""
+        if self._error is not None:
+            raise self._error
+        while (work := self._work) is not None:
+            await work()
+            self._work = None
+            self._take_lines()
 
 
 @contextmanager
@@ -274,9 +326,10 @@ async def _read(
     wire: StdioWire, client: _Client, tasks: anyio.abc.TaskGroup, scope: anyio.CancelScope
 ) -> None:
     """Read the messages of a client until it closes its end and has its responses."""
-    async for line in wire.lines():
+
+    def take(line: bytes) -> Work | None:
         if not line.strip():
-            continue
+            return None
         value: Any = None
         try:
             value = read_json(line)
@@ -289,11 +342,13 @@ async def _read(
             work = client.accept(message)
             if work is not None and message["method"] == "initialize":
                 # Its response is written before the next message is read.
-                await _while_taken(wire, scope, work)
-            elif work is not None:
+                return partial(_while_taken, wire, scope, work)
+            if work is not None:
                 tasks.start_soon(work)
-            continue
-        await _while_taken(wire, scope, partial(wire.write, refusal + b"\n"))
+            return None
+        return partial(_while_taken, wire, scope, partial(wire.write, refusal + b"\n"))
+
+    await wire.read(take)
     await client.peer.wait_until_answered(GRACE)
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "CLOSED",
     "LARGEST_RESPONSE",
     "HttpClient",
+    "TlsChangedError",
     "origin_of",
     "without_credentials",
 ]
@@ -50,7 +51,17 @@ _LINES_PER_UNIT = 4
 _SHORTEST_SECRET = 6
 _AGENT = f"pegboard/{installed_version()}"
 _HARMLESS = frozenset({"accept", "accept-encoding", "content-type", "user-agent"})
+_MOST_TLS_CHANGES = 3
+_TLS_CHANGES = Failure(kind="not_sent", message="The files of its `tls` change all the time.")
 CLOSED = Failure(kind="not_sent", message="The hub is closed.")
+
+
+class TlsChangedError(Exception):
+    """Raised instead of using a new connection when the files of TLS have changed meanwhile."""
+
+    def __init__(self, newest: ssl.SSLContext) -> None:
+        super().__init__()
+        self.newest = newest
 
 
 class HttpClient:
@@ -280,9 +291,16 @@ class HttpClient:
             raise FailedError(CLOSED)
         payload = None if body is None else RequestBody(body)
         try:
-            response = await self._session.request(
-                method, url, headers=headers, data=payload, **self._options
-            )
+            for _ in range(_MOST_TLS_CHANGES):
+                try:
+                    response = await self._session.request(
+                        method, url, headers=headers, data=payload, **self._options
+                    )
+                    break
+                except TlsChangedError as error:
+                    self._options["ssl"] = error.newest
+            else:
+                raise FailedError(_TLS_CHANGES)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             sent = payload is None or payload.is_written
             raise self._broke(error, sent=sent, headers=headers) from error

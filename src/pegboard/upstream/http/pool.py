@@ -5,8 +5,9 @@ import os
 import select
 import socket
 import ssl
+import stat
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,8 @@ from aiohttp.tracing import Trace
 from anyio import AsyncContextManagerMixin
 
 from pegboard.config.servers import ServerConfig, TlsConfig
-from pegboard.upstream.http.client import CLOSED, HttpClient
+from pegboard.errors import ConfigError
+from pegboard.upstream.http.client import CLOSED, HttpClient, TlsChangedError
 from pegboard.upstream.http.proxies import proxy_for
 from pegboard.upstream.http.request_body import REQUEST_CLASS
 from pegboard.upstream.http.tls import tls_context
@@ -122,6 +124,8 @@ class HttpPool(AsyncContextManagerMixin):
             connector = self._connectors[key] = _Connector(
                 limit=0, keepalive_timeout=KEPT_IDLE, socket_factory=_lasting_socket
             )
+            if tls is not None:
+                connector.newest_tls = partial(self.tls_for, config)
         async with aiohttp.ClientSession(
             connector=connector,
             connector_owner=False,
@@ -161,7 +165,7 @@ class HttpPool(AsyncContextManagerMixin):
             ConfigError: when its files cannot be read.
         """
         # In a thread: it reads files. They are read again when they have changed.
-        stamp = await anyio.to_thread.run_sync(_file_times, config.tls)
+        stamp = await anyio.to_thread.run_sync(_stamps, config.tls)
         known = self._tls.get(config.tls)
         if known is None or known[0] != stamp:
             context = await anyio.to_thread.run_sync(tls_context, config.tls)
@@ -206,7 +210,13 @@ _used: WeakSet[object] = WeakSet()
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Uses a connection again only if there is nothing to read: no end, and no further response."""
+    """Uses a connection again only if there is nothing to read: no end, and no further response.
+
+    A new one is used only if the certificates that it was opened with are still those of the files.
+    """
+
+    newest_tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None
+    """Returns the certificates as the files are now; ``None`` if there are none."""
 
     async def connect(
         self,
@@ -221,10 +231,30 @@ class _Connector(aiohttp.TCPConnector):
             if protocol not in _used:
                 # There may be something to read: TLS sends tickets by itself.
                 _used.add(protocol)
+                await self._check_tls(req, connection)
                 return connection
             if not (protocol.should_close or _is_readable(connection.transport)):
                 return connection
             connection.close()
+
+    async def _check_tls(self, req: aiohttp.ClientRequest, connection: Connection) -> None:
+        """Refuse a connection with older certificates, before a request is lost on it.
+
+        A server may accept the connection, and refuse the certificate only when it has the request.
+        """
+        if self.newest_tls is None:
+            return
+        try:
+            newest = await self.newest_tls()
+        except ConfigError:
+            # The files may be only half written.
+            return
+        except BaseException:
+            connection.close()
+            raise
+        if newest is not req.ssl:
+            connection.close()
+            raise TlsChangedError(newest)
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:
@@ -236,14 +266,21 @@ def _is_readable(transport: asyncio.Transport | None) -> bool:
     return bool(waiting.poll(0))
 
 
-def _file_times(tls: TlsConfig | None) -> tuple[float, ...]:
-    """Return when the files of a TLS configuration were last written."""
-    paths = () if tls is None else (tls.ca, tls.client_cert, tls.client_key)
-    paths += (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-    times: list[float] = []
-    for path in paths:
-        try:
-            times.append(Path(path).expanduser().stat().st_mtime if path else 0.0)
-        except OSError:
-            times.append(-1.0)
-    return tuple(times)
+def _stamps(tls: TlsConfig | None) -> list[tuple[int, int]]:
+    """Return when the files of a TLS configuration were last written, and their sizes."""
+    paths = [] if tls is None else [tls.ca, tls.client_cert, tls.client_key]
+    paths += [os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")]
+    return [stamp for path in paths if path for stamp in _stamps_of(Path(path).expanduser())]
+
+
+def _stamps_of(path: Path) -> Iterator[tuple[int, int]]:
+    try:
+        found = path.stat()
+        yield found.st_mtime_ns, found.st_size
+        if stat.S_ISDIR(found.st_mode):
+            # A file in it may be written anew, which does not change the folder.
+            for file in sorted(path.iterdir()):
+                found = file.stat()
+                yield found.st_mtime_ns, found.st_size
+    except OSError:
+        yield -1, -1
