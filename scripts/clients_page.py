@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pegboard.clients import CLIENTS, ClientApp, Machine
+from pegboard.clients.client_file import with_entries
 from scripts.struct_tables import table
 
 __all__ = ["RUN_BY_TESTS", "page"]
@@ -68,6 +69,10 @@ def _section(client: ClientApp) -> str:
         lines += ["\n```toml", *_toml(client, entry), "```"]
         address = client.address_entry("http://127.0.0.1:8765/mcp", {"X-API-Key": "pb_…"})
         lines += ["\nor\n\n```toml", *_toml(client, address), "```"]
+    elif client.name == "goose":
+        path = Path("config.yaml")
+        written = with_entries(path, "", client.section, {"pegboard": entry})
+        lines += ["\n```yaml", written.rstrip(), "```"]
     else:
         shown = {client.section[-1]: {"pegboard": entry}}
         lines += ["\n```json", json.dumps(shown), "```"]

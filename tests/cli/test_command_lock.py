@@ -96,7 +96,7 @@ def test_while_init_asks_other_commands_do_not_wait(tmp_path: Path) -> None:
     (tmp_path / "home/mcp.json").unlink()
     cursor_with("time-server")
     with Terminal(there, ["init"]) as terminal:
-        terminal.until(r"Write 1 server.*\[y/N\]")
+        terminal.until(r"Write 1 server.*\[Y/n\]")
         for words in (["import", "--dry-run"], ["import", "--yes"]):
             said = there.main(*words)
             assert said.returncode == 0, said.stderr
@@ -109,12 +109,9 @@ def test_while_init_asks_other_commands_do_not_wait(tmp_path: Path) -> None:
         terminal.until(r"Connect Cursor\? \[Y/n\]")
         assert "waiting" not in there.main("remove", "more").stderr
         terminal.type("y")
-        terminal.until(r"Remove them there\? \[y/N\]")
-        assert "waiting" not in there.main("disable", "time-server").stderr
-        terminal.type("n")
         shown = terminal.until("Next: restart Cursor")
         terminal.end()
-    assert "Undo this step: `pegboard remove" not in shown
+    assert "Undo this stage: `pegboard remove" not in shown
     assert "time-server" in there.main("list").stdout
 
 

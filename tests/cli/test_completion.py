@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
@@ -271,6 +273,43 @@ def test_bash_itself_completes_with_what_is_installed(tmp_path: Path, capsys: Ca
         ["bash", "-c", script], env=environ, capture_output=True, encoding="utf-8", check=True
     )
     assert ran.stdout.split() == ["create"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_tab_completes_in_a_live_bash(known: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {**os.environ, "HOME": str(known), "PATH": path, "TERM": "xterm"}
+    subprocess.run(
+        ["pegboard", "--install-completion", "bash"], env=environ, check=True, capture_output=True
+    )
+    ours, theirs = pty.openpty()
+    shell = subprocess.Popen(
+        ["bash", "--noprofile", "-i"],
+        env={**environ, "INPUTRC": os.devnull},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        shown = ""
+        # Behind a finished word comes a space; behind the name of an argument its value.
+        for typed, completed in (
+            ("pegboard sta\t", "pegboard status "),
+            ("\x15pegboard call mcp_mail_se\t", "pegboard call mcp_mail_send "),
+            ("te\thello", "pegboard call mcp_mail_send text=hello"),
+            (" t\tme", "text=hello to=me"),
+            ("\x15pegboard keys cre\t--sco\tre\t", "pegboard keys create --scope re"),
+        ):
+            os.write(ours, typed.encode())
+            while completed not in shown:
+                assert select.select([ours], [], [], 30)[0], shown
+                shown += os.read(ours, 4096).decode("utf-8", "replace").replace("\x07", "")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,10 @@ def test_the_last_lines_are_shown_with_time_and_zone(
     assert (server, event, text) == ("notes", "stderr", "line 299")
     assert len(shown(capsys, "-n", "3").splitlines()) == 3
     assert len(shown(capsys, "--since", "1h").splitlines()) == 300
+    for words, hidden in (([], 100), (["--json"], 100), (["-n", "300"], 0), (["--since", "1h"], 0)):
+        assert main(["logs", *words]) == 0
+        told = f"({hidden} older lines not shown; `-n 300` or `--since 1d` shows more)\n"
+        assert capsys.readouterr().err == (told if hidden else "")
     assert shown(capsys, "--since", "2999-01-01") == ""
 
 

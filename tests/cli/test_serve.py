@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -13,6 +14,15 @@ import typer
 from pegboard.cli.commands.serve import serve
 from pegboard.cli.main import main
 from tests.server.processes import ROOT, appears, serving
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 async def test_without_a_configuration_it_serves_nothing_and_says_what_to_do(
@@ -147,6 +157,21 @@ async def test_no_client_is_sent_to_the_address_that_stands_for_all(tmp_path: Pa
     assert "http://0.0.0.0" not in served.said
     assert '"url": "http://127.0.0.1:' in served.said
     assert "Other machines use a name or an address of this machine" in served.said
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+async def test_it_serves_on_every_address_of_both_families(tmp_path: Path) -> None:
+    words = ("--host", "::", "--allow-anonymous")
+    async with serving(tmp_path, *words, config={"mcpServers": {}}) as served:
+        await served.hears("For the file of your client")
+        found = re.search(r'"url": "http://\[::1\]:(\d+)/mcp"', served.said)
+        assert found, served.said
+        for host in ("[::1]", "127.0.0.1", "localhost"):
+            async with httpx2.AsyncClient() as client:
+                said = await client.get(f"http://{host}:{found[1]}/healthz")
+                assert (said.status_code, said.text) == (200, "ok\n"), host
+    assert "http://[::]" not in served.said
+    assert "Other machines use a name or an address of this machine in place of ::1" in served.said
 
 
 async def test_a_gateway_may_be_a_server_of_another(tmp_path: Path) -> None:

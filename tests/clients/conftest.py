@@ -45,7 +45,7 @@ def machine(tmp_path: Path) -> Callable[[str], Machine]:
 
 
 def golden(name: str) -> bytes:
-    suffix = "toml" if name == "codex" else "json"
+    suffix = {"codex": "toml", "goose": "yaml"}.get(name, "json")
     return (GOLDEN / f"{name}.{suffix}").read_bytes()
 
 

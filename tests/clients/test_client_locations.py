@@ -56,6 +56,11 @@ ROO = f"{EXTENSIONS}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
         ("copilot", *["ada/.copilot/mcp-config.json"] * 3),
         ("junie", *["ada/.junie/mcp/mcp.json"] * 3),
         ("crush", *["ada/.config/crush/crush.json"] * 3),
+        (
+            "goose",
+            *["ada/.config/goose/config.yaml"] * 2,
+            "Roaming/Block/goose/config/config.yaml",
+        ),
     ],
 )
 def test_each_client_has_its_place_on_each_platform(

@@ -223,6 +223,22 @@ UNDERSTOOD: dict[str, dict[str, Any]] = {
             "enabled": False,
         },
     },
+    "goose": {
+        "wiki-search": {
+            "command": "uvx",
+            "args": ["wiki-server", "--language=en", "it's: #1"],
+            "env": {"WIKI_TOKEN": "${WIKI_TOKEN}", "WIKI_SECRET": "canary-goose-0016-key"},
+            "timeouts": {"call": 120},
+        },
+        "calendar": {
+            "url": "https://calendar.example.com/mcp",
+            "headers": {"Authorization": "Bearer ${CALENDAR_TOKEN}"},
+            "allow": ["find_event", "add_event"],
+            "enabled": False,
+        },
+        # It is on one line, which is not read: see `yaml_section`.
+        "stream": None,
+    },
 }
 
 
@@ -279,7 +295,7 @@ def test_a_file_that_others_changed_keeps_their_changes(client: str, machine: Ma
     names = [it.name for it in servers_in(ClientFile(path=path, client=client))]
     connect(known, here, known.program_entry("/opt/pegboard", ["serve"]), take_out=names[:1])
     changed = path.read_bytes()
-    changed += b"# later\n" if client == "codex" else b"// later\n"
+    changed += b"# later\n" if client in ("codex", "goose") else b"// later\n"
     path.write_bytes(changed)
     undone = disconnect(known, here)
     assert undone is not None
@@ -344,6 +360,14 @@ def test_addresses_are_written_as_each_client_has_them(machine: Machines) -> Non
         "copilot": {"tools": ["*"], "type": "http", "url": url},
         "junie": {"url": url},
         "crush": {"type": "http", "url": url},
+        "goose": {
+            "name": "pegboard",
+            "description": "All your MCP servers",
+            "enabled": True,
+            "timeout": 300,
+            "type": "streamable_http",
+            "uri": url,
+        },
     }
     for name, entry in written.items():
         path = put_in_place(name, machine("linux"))
@@ -400,16 +424,17 @@ def test_everything_of_every_client_is_taken_over_once(tmp_path: Path, machine: 
         ("cursor", "files"): "same",
         ("zed", "postgres-context-server"): "unusable",
         ("codex", "files"): "conflict",
+        ("goose", "stream"): "unusable",
     }
     file = ServersFile(tmp_path / "mcp.json")
     done = take_over(file, plan, keep=keep_secret)
     file.save()
     text = file.path.read_text("utf-8")
     assert "canary" not in text.lower()
-    assert sum(len(it.kept) for it in done) == 15
+    assert sum(len(it.kept) for it in done) == 16
     environ = {"HOME": str(tmp_path), "MAPS_TOKEN": "m", "TEAM": "t", "WIKI_TOKEN": "w"}
     environ |= {"TRACKER_KEY": "k", "TEAM_TOKEN": "t", "GRAPH_KEY": "g", "CLOUD_REGION": "r"}
-    environ |= {"HOOKS_TOKEN": "h"}
+    environ |= {"HOOKS_TOKEN": "h", "CALENDAR_TOKEN": "c"}
     loaded = load_servers(file.path, environ=environ)
     assert [it for it in loaded.problems if it.kind == "plain_secret"] == []
     servers = {it.name: it for it in loaded.servers}

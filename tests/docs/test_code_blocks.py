@@ -22,7 +22,7 @@ PAGES = sorted(
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = {"python", "sh"}
 # Drawings and output; nothing to run.
-INERT = {"text", "json", "toml"}
+INERT = {"text", "json", "toml", "yaml"}
 
 
 class Block(NamedTuple):

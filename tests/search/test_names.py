@@ -188,6 +188,30 @@ def test_an_index_fed_by_changes_finds_as_one_made_afresh(
         assert index.find(text) == fresh.find(text)
 
 
+def same_spelling(number: int) -> str:
+    """Return one of many names that differ only in their separators."""
+    marks = (letter + "_" * (number >> place & 1) for place, letter in enumerate("getuserbyid"))
+    return f"{''.join(marks)}andname"
+
+
+def test_many_tools_of_one_spelling_are_looked_at_in_part_and_removed_one_by_one() -> None:
+    tools = [Tool(name=same_spelling(number), description="x") for number in range(2000)]
+    index = index_of(*tools)
+    asked = tools[-1].name
+    first, *others = found(index, asked)
+    assert first == (asked, EXACT)
+    assert 999 <= len(others) <= 1000
+    assert {closeness for _, closeness in others} == {SPELLED_OTHERWISE}
+    index.apply(CatalogChange(revision=2, removed=tuple(tools[:-3])))
+    assert found(index, asked) == [
+        (asked, EXACT),
+        *sorted((it.name, SPELLED_OTHERWISE) for it in tools[-3:-1]),
+    ]
+    index.apply(CatalogChange(revision=3, removed=tuple(tools)))
+    assert found(index, asked) == []
+    assert len(index) == 0
+
+
 def test_readers_are_not_disturbed_by_a_writer() -> None:
     index = index_of(Tool(name="send_email"))
     done, failures = threading.Event(), list[BaseException]()

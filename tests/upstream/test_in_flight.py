@@ -95,6 +95,39 @@ async def test_of_a_flood_only_so_many_notes_wait_for_a_slow_client() -> None:
     assert last == f"{words}: {5000 - len(told)}."
 
 
+async def test_of_a_flood_only_so_many_bytes_wait_for_a_slow_client() -> None:
+    heard: list[int] = []
+    taken = anyio.Event()
+    long = "x" * 50_000
+
+    async def slow(params: Mapping[str, Any]) -> None:
+        await taken.wait()
+        heard.append(len(str(params["data"])))
+
+    async def slowly(_: float, __: float | None, message: str | None) -> None:
+        await taken.wait()
+        heard.append(len(message or ""))
+
+    for context in (CallContext(on_log=slow), CallContext(on_progress=slowly)):
+        heard.clear()
+        taken = anyio.Event()
+        with CallInFlight(context, CallsInFlight()) as call:
+            async with anyio.create_task_group() as group:
+                for number in range(1000):
+                    call.note_log({"level": "info", "data": long})
+                    call.note_progress({"progress": number, "message": long})
+                    if call.is_waiting:
+                        group.start_soon(call.tell)
+                taken.set()
+            assert call.is_waiting is False
+            # What was left out is forgotten when there is room again.
+            call.note_log({"level": "info", "data": "the end"})
+            call.note_progress({"progress": 1000, "message": "the end"})
+            await call.all_told()
+        assert 16 * 50_000 < sum(heard) < 40 * 50_000
+        assert heard[-1] == len("the end")
+
+
 @pytest.mark.parametrize("level", [None, "debug", "error"])
 async def test_that_messages_are_left_out_is_told_at_a_level_that_is_listened_to(
     level: str | None,

@@ -354,6 +354,44 @@ async def test_a_flood_of_notifications_is_read_in_turns_and_the_response_arrive
             reader.end()
 
 
+async def test_many_responses_at_once_are_taken_in_turns() -> None:
+    read, write = os.pipe()
+    runs = [0]
+
+    async def ask(channel: DuplexChannel, number: int) -> None:
+        await channel.request({"id": number, "method": "ping"}, {}, lambda _: None)
+        runs[-1] += 1
+
+    async def start_a_run_each_turn() -> None:
+        while True:
+            runs.append(0)
+            await checkpoint()
+
+    async with anyio.create_task_group() as group:
+        channel = DuplexChannel("pipe", _ignore, lambda _: None)
+        os.set_blocking(read, False)
+        with open(read, "rb", buffering=0) as pipe, open(write, "wb", buffering=0) as server:  # noqa: ASYNC230, PTH123
+            reader = StdoutReader(
+                CONFIG,
+                pipe,
+                channel=channel,
+                lose=lambda _: None,
+                start_soon=group.start_soon,
+                max_line_bytes=1 << 20,
+            )
+            async with anyio.create_task_group() as asking:
+                for number in range(1000):
+                    asking.start_soon(ask, channel, number)
+                await anyio.wait_all_tasks_blocked()
+                group.start_soon(start_a_run_each_turn)
+                said = [b'{"jsonrpc":"2.0","id":%d,"result":{}}\n' % it for it in range(1000)]
+                server.write(b"".join(said))
+            reader.end()
+            group.cancel_scope.cancel()
+    assert sum(runs) == 1000
+    assert max(runs) <= 32
+
+
 async def test_a_body_in_chunks_of_one_byte_is_read_in_turns() -> None:
     body, runs = b"x" * 20_000, [0]
 

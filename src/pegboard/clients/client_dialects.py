@@ -1,4 +1,4 @@
-"""Read the entries of clients with fields of their own, such as Codex, opencode and Gemini."""
+"""Read the entries of clients with fields of their own, such as Codex, opencode and Goose."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -70,6 +70,21 @@ def _of_crush(entry: Entry) -> Entry:
     return found | _only(found, enabled_tools="allow", disabled_tools="deny")
 
 
+def _of_goose(entry: Entry) -> Entry:
+    found = _only(entry, "args", "headers", "enabled", cmd="command", uri="url")
+    # Goose keeps the values of `env_keys` itself, so they come from the environment here.
+    env = {**_forwarded(entry.get("env_keys")), **_object(entry.get("envs"))}
+    if env and "command" in found:
+        found["env"] = env
+    if "headers" in found:
+        found["headers"] = _with_braces(_object(found["headers"]))
+    if entry.get("type") == "sse":
+        found["type"] = "sse"
+    if entry.get("available_tools"):
+        found["allow"] = entry["available_tools"]
+    return found | _timeouts(call=_seconds(entry, "timeout"))
+
+
 def _with_braces(entry: Entry) -> Entry:
     """Return the entry with each ``$NAME`` as ``${NAME}``."""
     return cast("Entry", map_texts(entry, lambda it: _BARE_VARIABLE.sub(r"${\1}", it)))
@@ -111,6 +126,7 @@ _DIALECTS: dict[str, Callable[[Entry], Entry]] = {
     "codex": _of_codex,
     "crush": _of_crush,
     "gemini": _of_gemini,
+    "goose": _of_goose,
     "opencode": _of_opencode,
     "qwen": _of_gemini,
 }

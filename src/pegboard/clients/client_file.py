@@ -1,4 +1,4 @@
-"""Edit the text of a client's file, in JSON or TOML: add and remove entries."""
+"""Edit the text of a client's file, in JSON, TOML or YAML: add and remove entries."""
 
 import re
 import tomllib
@@ -13,31 +13,49 @@ from tomlkit.exceptions import ParseError, TOMLKitError
 from tomlkit.items import InlineTable
 
 from pegboard.clients.toml_tables import append_tables, cut_tables
+from pegboard.clients.yaml_section import read_yaml, with_yaml_entries, without_yaml_entries
 from pegboard.config.files.edit_jsonc import remove_members, set_members
 from pegboard.config.files.jsonc import parse_jsonc
 from pegboard.config.problems import value_at
 from pegboard.errors import ConfigError
 
-__all__ = ["content_of", "entries_of", "is_toml", "text_of", "with_entries", "without_entries"]
+__all__ = [
+    "content_of",
+    "entries_of",
+    "is_toml",
+    "is_yaml",
+    "text_of",
+    "with_entries",
+    "without_entries",
+]
 
 _BOM = "\ufeff"
+_YAML_SECTION = "extensions"
+"""Only Goose has YAML."""
 
 
 def is_toml(path: Path) -> bool:
-    """Tell whether a file is TOML; all other files are JSON with comments."""
+    """Tell whether a file is TOML; files that are neither that nor YAML are JSON with comments."""
     return path.suffix.lower() == ".toml"
+
+
+def is_yaml(path: Path) -> bool:
+    """Tell whether a file is YAML."""
+    return path.suffix.lower() in (".yaml", ".yml")
 
 
 def content_of(path: Path, text: str) -> dict[str, Any]:
     """Return the parsed content of a client's file; an empty file is an empty object.
 
     Raises:
-        ConfigError: when the file is not valid JSON or TOML, with the line and column.
+        ConfigError: when the file is not valid JSON, TOML or YAML, with the line and column.
     """
     if not text.lstrip(_BOM).strip():
         return {}
     if is_toml(path):
         return _toml(path, text).unwrap()
+    if is_yaml(path):
+        return read_yaml(_plain(text)[1], _YAML_SECTION, path=str(path))
     value: object = parse_jsonc(text, path=str(path)).value
     if not isinstance(value, dict):
         raise ConfigError("The file must contain an object.", path=str(path))
@@ -80,7 +98,12 @@ def with_entries(
     """
     if not entries:
         return text
-    if not is_toml(path):
+    if is_yaml(path):
+        (name,) = section
+        ways = [
+            lambda: _by_lines(text, lambda it: with_yaml_entries(it, name, entries, path=str(path)))
+        ]
+    elif not is_toml(path):
         ways = [lambda: set_members(text, section, entries, file=str(path))]
     else:
         ways = [
@@ -101,7 +124,14 @@ def without_entries(path: Path, text: str, section: Sequence[str], names: Collec
     """
     if not names:
         return text
-    if not is_toml(path):
+    if is_yaml(path):
+        (name,) = section
+        ways = [
+            lambda: _by_lines(
+                text, lambda it: without_yaml_entries(it, name, names, path=str(path))
+            )
+        ]
+    elif not is_toml(path):
         ways = [lambda: remove_members(text, section, names)]
     else:
         ways = [

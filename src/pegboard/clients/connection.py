@@ -155,7 +155,7 @@ class Records:
             sync_folder(self._folder)
 
 
-_PLACES = ("command", "url", "serverUrl", "httpUrl")
+_PLACES = ("command", "cmd", "url", "uri", "serverUrl", "httpUrl")
 OUR_NAME = "pegboard"
 """The name of Pegboard's entry in the files of clients."""
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from pegboard.clients.client_dialects import in_usual_fields
-from pegboard.clients.client_file import content_of, is_toml, text_of
+from pegboard.clients.client_file import content_of, is_toml, is_yaml, text_of
 from pegboard.clients.known_clients import CLIENTS, ClientApp, Machine, is_file, is_folder
 from pegboard.clients.our_entry import map_texts, our_entry
 from pegboard.config.atomic_write import read_file
@@ -31,6 +31,8 @@ __all__ = [
     "servers_in",
 ]
 
+_PARTS_OF_GOOSE = ("builtin", "platform", "frontend", "inline_python")
+"""Extensions of these types are no MCP servers: Goose runs them itself."""
 _INPUT = re.compile(r"\$\$\{|\$\{input:([^{}]*)\}")
 
 
@@ -172,7 +174,8 @@ def _raw_entries(
     client = CLIENTS.get(_dialect_of(file))
     if client is not None and client.section not in SECTIONS:
         for name, entry in _object(value_at(content, client.section)).items():
-            yield name, entry, file.project
+            if client.name != "goose" or value_at(entry, ("type",)) not in _PARTS_OF_GOOSE:
+                yield name, entry, file.project
         return
     found = find_entries(content)
     if found.has_section:
@@ -187,8 +190,8 @@ def _raw_entries(
 
 
 def _dialect_of(file: ClientFile) -> str:
-    # Only Codex has TOML, whatever such a file is called.
-    return "codex" if is_toml(file.path) else file.client
+    # Only Codex has TOML and only Goose YAML, whatever such a file is called.
+    return "codex" if is_toml(file.path) else "goose" if is_yaml(file.path) else file.client
 
 
 def _switched(file: ClientFile, content: dict[str, Any], name: str, entry: object) -> object:

@@ -85,6 +85,7 @@ class ClientApp(msgspec.Struct, frozen=True, kw_only=True):
     http_type: str | None = None
     is_one_command: bool = False
     """Whether `command` is a list of the program and its arguments."""
+    command_field: str = "command"
     also: tuple[tuple[str, Any], ...] = ()
     """Fields that every entry needs in addition."""
 
@@ -107,7 +108,7 @@ class ClientApp(msgspec.Struct, frozen=True, kw_only=True):
         kind = {} if self.stdio_type is None else {"type": self.stdio_type}
         if self.is_one_command:
             return {**dict(self.also), **kind, "command": [command, *args]}
-        return {**dict(self.also), **kind, "command": command, "args": args}
+        return {**dict(self.also), **kind, self.command_field: command, "args": args}
 
     def address_entry(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the entry for an address, as this client writes it.
@@ -229,6 +230,12 @@ def _copilot(machine: Machine) -> list[Path]:
 
 def _crush(machine: Machine) -> list[Path]:
     return [machine.xdg_config / "crush" / "crush.json"]
+
+
+def _goose(machine: Machine) -> list[Path]:
+    if machine.platform == "win32":
+        return [machine.applications / "Block" / "goose" / "config" / "config.yaml"]
+    return [machine.xdg_config / "goose" / "config.yaml"]
 
 
 def _at_home(*parts: str) -> Callable[[Machine], list[Path]]:
@@ -354,6 +361,22 @@ CLIENTS: dict[str, ClientApp] = {
             project_file="crush.json",
             stdio_type="stdio",
             http_type="http",
+        ),
+        ClientApp(
+            name="goose",
+            title="Goose",
+            files=_goose,
+            section=("extensions",),
+            url_field="uri",
+            stdio_type="stdio",
+            http_type="streamable_http",
+            command_field="cmd",
+            also=(
+                ("name", "pegboard"),
+                ("description", "All your MCP servers"),
+                ("enabled", True),
+                ("timeout", 300),
+            ),
         ),
     )
 }

@@ -13,6 +13,7 @@ from pegboard.cli.entry.signals import hear_signals_as_usual
 from pegboard.cli.files.user_file import open_file
 from pegboard.cli.terminal.durations import since
 from pegboard.cli.terminal.output import say, warn, write_json
+from pegboard.cli.terminal.plain_text import counted
 from pegboard.errors import ConfigError, ServerNotFoundError
 from pegboard.observe.server_log import LogLine, default_log_folder
 from pegboard.observe.server_log_reading import LogReader
@@ -67,8 +68,11 @@ def logs(
     found = reader.read()
     if server is not None and not found and not follow:
         _check_name(server, folder)
-    if start is None:
-        found = found[max(0, len(found) - number) :]
+    hidden = max(0, len(found) - number) if start is None else 0
+    found = found[hidden:]
+    if hidden:
+        more = counted(hidden, "older line")
+        warn(f"({more} not shown; `-n {hidden + number}` or `--since 1d` shows more)")
     if json and not follow:
         write_json(log_as_json(found))
         return

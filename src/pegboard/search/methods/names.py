@@ -5,6 +5,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 
 import msgspec
 
@@ -39,6 +40,9 @@ NEAR_PREFIXED = 0.89
 """With one letter wrong, and with or without the server."""
 
 _LONGEST = 1000
+_FEW = 8
+_MOST_ALIKE = 1000
+"""Of more tools with one spelling, a search looks at the first ones."""
 _SEPARATORS = "\t\n\v\f\r _-./:\\\u00b7\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u30fb"
 _BORDER = re.compile(f"[{re.escape(_SEPARATORS)}]+")
 _NAMESPACE = re.compile(r".+(?:__|[./:])(?=.)")
@@ -51,8 +55,10 @@ class NameIndex:
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
-        self._names: dict[str, tuple[str, ...]] = {}
-        """The names of the tools that have a spelling."""
+        self._names: dict[str, tuple[str, ...] | dict[str, None]] = {}
+        """The names of the tools that have a spelling, the oldest first.
+
+        Most spellings have one, for which a tuple is small; many are changed one by one."""
         self._longest = 0
         """How long a spelling was at most."""
         self._near = TypoIndex()
@@ -84,7 +90,8 @@ class NameIndex:
     def find(self, text: str) -> list[tuple[Tool, float]]:
         """Return the tools that the text names, and how exactly it does, the best first.
 
-        A near miss counts only where nothing has the name itself.
+        A near miss counts only where nothing has the name itself. Of very many tools with one
+        spelling, it returns some, and always the one that has exactly this name.
         """
         if len(text) > _LONGEST:
             return []
@@ -105,16 +112,20 @@ class NameIndex:
         return sorted(near.values(), key=lambda it: (-it[1], it[0].name))
 
     def _named(self, spelling: str, text: str) -> Iterator[tuple[Tool, float]]:
+        exact = self._tools.get(text)
+        if exact is not None and spelling in _spellings(exact):
+            yield exact, EXACT
         for tool in self._of(spelling):
             if tool.name == text:
-                yield tool, EXACT
-            elif squash(tool.name) == spelling:
+                continue
+            if squash(tool.name) == spelling:
                 yield tool, SPELLED_OTHERWISE
             else:
                 yield tool, OTHERWISE_PREFIXED
 
     def _of(self, spelling: str) -> Iterator[Tool]:
-        for name in self._names.get(spelling, ()):
+        # Copied in one step, because another thread may add names meanwhile.
+        for name in tuple(islice(self._names.get(spelling, ()), _MOST_ALIKE)):
             tool = self._tools.get(name)
             if tool is not None:
                 yield tool
@@ -122,16 +133,23 @@ class NameIndex:
     def _learn(self, tool: Tool) -> None:
         for spelling in _spellings(tool):
             self._longest = max(self._longest, len(spelling))
-            self._names[spelling] = (*self._names.get(spelling, ()), tool.name)
+            names = self._names.get(spelling, ())
+            if isinstance(names, dict):
+                names[tool.name] = None
+            else:
+                names = (*names, tool.name)
+                self._names[spelling] = names if len(names) <= _FEW else dict.fromkeys(names)
             self._near.add(spelling)
 
     def _forget(self, name: str) -> None:
         tool = self._tools.pop(name, None)
         for spelling in () if tool is None else _spellings(tool):
-            left = tuple(it for it in self._names[spelling] if it != name)
-            if left:
-                self._names[spelling] = left
+            names = self._names[spelling]
+            if isinstance(names, dict):
+                names.pop(name, None)
             else:
+                names = self._names[spelling] = tuple(it for it in names if it != name)
+            if not names:
                 del self._names[spelling]
                 self._near.discard(spelling)
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import anyio
+import msgspec
 
 from pegboard.model.hidden_characters import visible, visible_json
 from pegboard.upstream.call_context import CallContext, OnLog, told
@@ -22,6 +23,9 @@ MOST_NOTES = 1000
 
 Beyond that, only the newest progress waits, and of further logs only their number.
 """
+MOST_NOTE_BYTES = 1024 * 1024
+"""The most bytes of them, as JSON; a few notifications may wait whatever their size."""
+_FEW_NOTES = 16
 MOST_UNCLAIMED = 100
 """The most server requests that may wait until their call is known."""
 MOST_ASKED = 50
@@ -56,7 +60,9 @@ class CallInFlight:
         self.number: int | str | None = None
         """The id of its request."""
         self._calls = calls
-        self._notes: deque[Callable[[], object]] = deque()
+        self._notes: deque[tuple[Callable[[], object], int]] = deque()
+        """The waiting notifications, each with its bytes; 0 where few were waiting."""
+        self._held = 0
         self._newest: Callable[[], object] | None = None
         """The newest progress for which there was no room; it replaces the ones before."""
         self._logs = 0
@@ -87,7 +93,7 @@ class CallInFlight:
     @property
     def is_behind(self) -> bool:
         """True when so many notifications wait that the next ones may be left out."""
-        return len(self._notes) >= MOST_NOTES // 2
+        return len(self._notes) >= MOST_NOTES // 2 or self._held >= MOST_NOTE_BYTES // 2
 
     def note_progress(self, params: Mapping[str, Any]) -> None:
         """Queue the progress in a notification; invalid progress is ignored."""
@@ -96,7 +102,7 @@ class CallInFlight:
         if tell is None or done is None:
             return
         words = visible(message) if isinstance(message, str) else None
-        self._note_progress(partial(tell, done, _number(params.get("total")), words))
+        self._note_progress(partial(tell, done, _number(params.get("total")), words), words or "")
 
     def wants(self, params: Mapping[str, Any]) -> bool:
         """Tell whether the client of the call wants this log message."""
@@ -108,13 +114,14 @@ class CallInFlight:
         tell = self.context.on_log
         if tell is None or not self.wants(params):
             return
-        if len(self._notes) < MOST_NOTES:
+        size = self._size_of(params)
+        if self._has_room(size):
             self._logs += 1
-            self._notes.append(partial(self._tell_log, tell, visible_json(params)))
+            self._queue(partial(self._tell_log, tell, visible_json(params)), size)
             return
         self._left_out += 1
         if self._left_out == 1:
-            self._notes.append(partial(self._tell_left_out, tell))
+            self._queue(partial(self._tell_left_out, tell))
 
     async def tell(self) -> None:
         """Deliver the queued notifications, unless another task already does.
@@ -140,6 +147,7 @@ class CallInFlight:
     def _give_up(self) -> None:
         """Drop the queued notifications, and report the number of dropped logs."""
         self._notes.clear()
+        self._held = 0
         count, self._logs, self._left_out = self._logs + self._left_out, 0, 0
         tell = self.context.on_logs_lost
         if count and tell is not None:
@@ -152,14 +160,33 @@ class CallInFlight:
             self._turn = anyio.Lock(fast_acquire=True)
         async with self._turn:
             while self._notes:
-                await self._tell_one(self._notes.popleft())
+                note, size = self._notes.popleft()
+                self._held -= size
+                await self._tell_one(note)
 
-    def _note_progress(self, note: Callable[[], object]) -> None:
-        if self._newest is None and len(self._notes) < MOST_NOTES:
-            self._notes.append(note)
+    def _size_of(self, params: object) -> int:
+        # Nearly always few are waiting, and nothing need be counted.
+        if len(self._notes) < _FEW_NOTES:
+            return 0
+        try:
+            return len(msgspec.json.encode(params))
+        except (TypeError, ValueError, RecursionError):
+            return MOST_NOTE_BYTES
+
+    def _has_room(self, size: int) -> bool:
+        return len(self._notes) < MOST_NOTES and self._held + size <= MOST_NOTE_BYTES
+
+    def _queue(self, note: Callable[[], object], size: int = 0) -> None:
+        self._notes.append((note, size))
+        self._held += size
+
+    def _note_progress(self, note: Callable[[], object], words: str) -> None:
+        size = self._size_of(words)
+        if self._newest is None and self._has_room(size):
+            self._queue(note, size)
             return
         if self._newest is None:
-            self._notes.append(self._tell_newest)
+            self._queue(self._tell_newest)
         self._newest = note
 
     def _tell_newest(self) -> object:

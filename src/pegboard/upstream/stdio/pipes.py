@@ -5,9 +5,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from io import FileIO
+from itertools import count
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from pegboard.config.servers import ServerConfig
 from pegboard.registry.threads import context_of_asyncio
@@ -143,6 +145,8 @@ logger: logging.Logger = logging.getLogger("pegboard.upstream")
 
 _CHUNK = 65_536
 _LAST_CHUNKS = 64
+_LINES_A_TURN = 32
+"""The most lines that are taken in one turn of the event loop."""
 _BAD_LINES = 50
 _SHOWN = 100
 
@@ -230,7 +234,7 @@ class StdoutReader:
         for index, line in enumerate(lines):
             if self._pipe_ended:
                 break
-            if len(line) > LARGE or self._channel.pause:
+            if index == _LINES_A_TURN or len(line) > LARGE or self._channel.pause:
                 self._complete.extend(lines[index:])
                 break
             self._take(line, self._channel.take(line))
@@ -249,7 +253,12 @@ class StdoutReader:
         if self._channel.pause:
             await anyio.sleep(self._channel.pause)
             self._channel.pause = 0.0
-        while self._complete and not self._pipe_ended:
+        for number in count():
+            if number % _LINES_A_TURN == 0:
+                # Each of these lines may wake a task; those of other servers get their turn, too.
+                await anyio.lowlevel.checkpoint()
+            if not self._complete or self._pipe_ended:
+                break
             line = self._complete.popleft()
             self._take(line, await self._channel.take_any(line))
         if self._lines.held <= LARGE:
