@@ -1,17 +1,30 @@
 """A server with MCP Apps: tools with pages, a tool that only its app calls, and marks of pages."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import mcp_types as types
+import pytest
 from mcp import MCPError
 
-from tests.gateway.servers import Stall
+from pegboard.gateway import Face, Gateway, GatewayOptions, RpcError
+from pegboard.hub import Hub
+from pegboard.upstream import Era
+from tests.gateway.clients import FULL, Caller
+from tests.gateway.servers import Stall, hub
 
 UI = "io.modelcontextprotocol/ui"
 SHOWS: dict[str, Any] = {"extensions": {UI: {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 """The capabilities of a client that shows apps."""
 PAGE = "ui://clock/app.html"
+NOT_FOUND = {"modern": -32602, "legacy": -32002}
+ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+MATRIX = pytest.mark.parametrize(
+    ("era", "server_era"),
+    [(era, of) for era in ("modern", "legacy") for of in ("modern", "legacy")],
+)
 MARKS: dict[str, Any] = {
     "ui": {
         "csp": {"connectDomains": ["https://time.example"], "resourceDomains": []},
@@ -86,3 +99,51 @@ class AppServer(Stall):
         if uri not in self.resources:
             raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
         return {"contents": [{"uri": uri, "text": self.resources[uri]}]}
+
+
+class Place:
+    """A gateway before two servers with the same pages, and its clients."""
+
+    def __init__(self, it: Hub, gateway: Gateway, disk: AppServer, other: AppServer) -> None:
+        self.hub = it
+        self.gateway = gateway
+        self.disk = disk
+        self.other = other
+
+    def host(self, era: Era = "modern", face: Face = FULL, **options: Any) -> Caller:
+        """Return a client that shows apps."""
+        return Caller(self.gateway, era, face=face, **SHOWS, **options)
+
+    def plain(self, era: Era = "modern", face: Face = FULL, **options: Any) -> Caller:
+        """Return a client that shows none."""
+        return Caller(self.gateway, era, face=face, **options)
+
+
+@asynccontextmanager
+async def place(
+    options: GatewayOptions | None = None, *, server_era: Era = "modern", **fields: Any
+) -> AsyncGenerator[Place]:
+    disk, other = AppServer(label="disk"), AppServer(label="other")
+    protocol = "legacy" if server_era == "legacy" else "auto"
+    options = options or GatewayOptions()
+    async with (
+        hub(
+            disk.config("disk", protocol=protocol, **fields),
+            other.config("other", protocol=protocol),
+            relays_apps=options.apps,
+        ) as it,
+        Gateway(it, options) as gateway,
+    ):
+        with anyio.fail_after(20):
+            assert it.servers["disk"].era == server_era
+            yield Place(it, gateway, disk, other)
+
+
+async def listed(caller: Caller) -> dict[str, dict[str, Any]]:
+    return {it["name"]: it for it in (await caller.send("tools/list"))["tools"]}
+
+
+async def refused(caller: Caller, method: str, **params: Any) -> int:
+    with pytest.raises(RpcError) as caught:
+        await caller.send(method, **params)
+    return caught.value.code

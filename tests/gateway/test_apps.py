@@ -1,7 +1,5 @@
-"""MCP Apps through the gateway: pages, tools that only apps call, and the setting."""
+"""MCP Apps through the gateway: pages, and tools that only apps call."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -9,60 +7,27 @@ import msgspec
 import pytest
 
 from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
-from pegboard.hub import Hub
 from pegboard.model.principal import LOCAL, Principal
 from pegboard.upstream import Era
-from tests.gateway.app_servers import MARKS, PAGE, SHOWS, UI, AppServer, tool
+from tests.gateway.app_servers import (
+    ERAS,
+    MARKS,
+    MATRIX,
+    NOT_FOUND,
+    PAGE,
+    SHOWS,
+    AppServer,
+    listed,
+    place,
+    refused,
+    tool,
+)
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import hub
 from tests.upstream.hosted import HostedServer, config_of, listening, result, saying
 from tests.upstream.http_servers import answer
 
 JSON = {"content_type": "application/json"}
-NOT_FOUND = {"modern": -32602, "legacy": -32002}
-ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
-MATRIX = pytest.mark.parametrize(
-    ("era", "server_era"),
-    [(era, of) for era in ("modern", "legacy") for of in ("modern", "legacy")],
-)
-
-
-class Place:
-    """A gateway before two servers with the same pages, and its clients."""
-
-    def __init__(self, it: Hub, gateway: Gateway, disk: AppServer, other: AppServer) -> None:
-        self.hub = it
-        self.gateway = gateway
-        self.disk = disk
-        self.other = other
-
-    def host(self, era: Era = "modern", face: Face = FULL, **options: Any) -> Caller:
-        """Return a client that shows apps."""
-        return Caller(self.gateway, era, face=face, **SHOWS, **options)
-
-    def plain(self, era: Era = "modern", face: Face = FULL, **options: Any) -> Caller:
-        """Return a client that shows none."""
-        return Caller(self.gateway, era, face=face, **options)
-
-
-@asynccontextmanager
-async def place(
-    options: GatewayOptions | None = None, *, server_era: Era = "modern", **fields: Any
-) -> AsyncGenerator[Place]:
-    disk, other = AppServer(label="disk"), AppServer(label="other")
-    protocol = "legacy" if server_era == "legacy" else "auto"
-    options = options or GatewayOptions()
-    async with (
-        hub(
-            disk.config("disk", protocol=protocol, **fields),
-            other.config("other", protocol=protocol),
-            relays_apps=options.apps,
-        ) as it,
-        Gateway(it, options) as gateway,
-    ):
-        with anyio.fail_after(20):
-            assert it.servers["disk"].era == server_era
-            yield Place(it, gateway, disk, other)
 
 
 class Odd(HostedServer):
@@ -77,16 +42,6 @@ class Odd(HostedServer):
             return super().greet(request)
         fields = result(request, tools=[self.definition], ttlMs=0, cacheScope="private")
         return answer("200 OK", fields, **JSON)
-
-
-async def listed(caller: Caller) -> dict[str, dict[str, Any]]:
-    return {it["name"]: it for it in (await caller.send("tools/list"))["tools"]}
-
-
-async def refused(caller: Caller, method: str, **params: Any) -> int:
-    with pytest.raises(RpcError) as caught:
-        await caller.send(method, **params)
-    return caught.value.code
 
 
 @MATRIX
@@ -179,6 +134,9 @@ async def test_only_a_client_that_shows_apps_sees_what_only_apps_call(
         assert text_of(await host.call("mcp_disk_tick")) == "disk tick"
         for name in ("mcp_disk_tick", "tick"):
             assert await refused(plain, "tools/call", name=name, arguments={}) == -32602
+        with pytest.raises(RpcError) as caught:
+            await host.call("mcp_disk_tic")
+        assert "mcp_disk_tick" not in caught.value.message
         assert it.disk.called == ["tick"]
 
 
@@ -233,6 +191,9 @@ async def test_an_app_calls_a_tool_by_the_name_that_its_server_gave(era: Era) ->
 STRANGERS = {
     "another server's key": Principal(
         subject="k", scopes=frozenset({"call"}), servers=("other",), tools=("*",)
+    ),
+    "a key of other resources": Principal(
+        subject="k", scopes=frozenset({"call"}), servers=("*",), tools=("disk+*",)
     ),
     "a key of other tools": Principal(
         subject="k", scopes=frozenset({"call"}), servers=("*",), tools=("mcp_other_*",)
@@ -430,55 +391,3 @@ async def test_only_hosts_are_told_of_a_change_of_what_only_apps_call(era: Era) 
         await it.hub.server("disk").refresh()
         await host.wire.next("notifications/tools/list_changed")
         assert [method for method, _ in plain.wire.sent] == []
-
-
-@MATRIX
-async def test_without_apps_no_trace_of_them_is_left(era: Era, server_era: Era) -> None:
-    async with place(GatewayOptions(apps=False), server_era=server_era) as it:
-        it.disk.results["show"] = {
-            "content": [{"type": "text", "text": "now"}],
-            "_meta": {"ui": {"resourceUri": PAGE}, "ui/resourceUri": PAGE, "kept": 1},
-        }
-        host = it.host(era)
-        assert "extensions" not in it.gateway.capabilities("2025-11-25")
-        tools = await listed(host)
-        assert tools["mcp_disk_show"]["_meta"] == {"example.org/kept": 1}
-        assert tools["mcp_disk_flat"]["_meta"] == {"example.org/kept": 1}
-        assert "mcp_disk_tick" not in tools
-        for name in ("mcp_disk_tick", "tick"):
-            assert await refused(host, "tools/call", name=name, arguments={}) == -32602
-        pages = (await host.send("resources/list"))["resources"]
-        templates = (await host.send("resources/templates/list"))["resourceTemplates"]
-        named = [*(it["uri"] for it in pages), *(it["uriTemplate"] for it in templates)]
-        assert [uri for uri in named if "ui://" in uri] == []
-        for uri in ("ui://disk/clock/app.html", PAGE, "ui://disk/x/view.html"):
-            assert await refused(host, "resources/read", uri=uri) == NOT_FOUND[era]
-        for caller in (host, it.host(era, face=Face())):
-            result = await caller.call(
-                *(["mcp_disk_show"] if caller is host else ["call_tool"]),
-                **({} if caller is host else {"name": "mcp_disk_show"}),
-            )
-            assert not {"ui", "ui/resourceUri"} & result["_meta"].keys()
-            assert result["_meta"]["kept"] == 1
-        assert all("extensions" not in told for told in it.disk.told)
-
-
-async def test_the_gateway_announces_apps() -> None:
-    async with place() as it:
-        assert it.gateway.capabilities("2025-11-25")["extensions"][UI] == {}
-
-
-@ERAS
-async def test_pinned_tools_are_always_loaded_and_others_as_before(era: Era) -> None:
-    async with place(GatewayOptions(pinned=("mcp_disk_show", "mcp_disk_plain"))) as it:
-        for face in (FULL, Face()):
-            tools = await listed(it.host(era, face=face))
-            assert tools["mcp_disk_plain"]["_meta"] == {"anthropic/alwaysLoad": True}
-            meta = tools["mcp_disk_show"]["_meta"]
-            assert meta["anthropic/alwaysLoad"] is True
-            assert meta["ui"] == {"resourceUri": "ui://disk/clock/app.html"}
-            assert tools["mcp_disk_show"]["icons"] == tool("show")["icons"]
-            others = [
-                it for name, it in tools.items() if name not in ("mcp_disk_show", "mcp_disk_plain")
-            ]
-            assert [it for it in others if "anthropic/alwaysLoad" in it.get("_meta", {})] == []

@@ -95,6 +95,14 @@ async def test_a_page_of_no_server_is_nobodys(uri: str) -> None:
         assert uris.origin(uri) is None
 
 
+@pytest.mark.parametrize("uri", ["ui://a/b", "file:///a"])
+async def test_a_name_of_very_many_characters_is_not_read(uri: str) -> None:
+    for name, is_read in (("_" * 9_000, True), ("_" * 11_000, False)):
+        async with some_uris(name) as uris:
+            found = uris.origin(uris.exposed(name, uri))
+            assert found == ((name, uri) if is_read else None)
+
+
 async def test_an_address_leads_back_to_its_server() -> None:
     stall = Stall()
     configs = [stall.config(name) for name in ("git", "my_Files", "3d")]

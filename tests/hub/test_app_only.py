@@ -54,9 +54,10 @@ async def test_a_search_follows_what_a_server_says_later() -> None:
 async def test_the_cache_knows_them_before_the_server_is_up(tmp_path: Path) -> None:
     server, url = AppServer(), f"sqlite:///{tmp_path}/store.db"
     config = server.config("disk")
-    for _ in range(2):
-        async with Hub([config], storage=url) as hub:
+    for entry in (config, server.config("disk", lazy=True)):
+        async with Hub([entry], storage=url) as hub:
             assert hub.registry.get("mcp_disk_tick").app_only
+            assert hub.servers["disk"].starts == (0 if entry.lazy else 1)
 
     def cached() -> list[str]:
         with open_store(url) as store:

@@ -23,6 +23,8 @@ FLAT_PAGE = "ui/resourceUri"
 """The deprecated key in ``_meta`` for the page of a tool; the present one is ``ui.resourceUri``."""
 _PLAIN = re.compile(r"[a-z0-9]")
 _WRITTEN = re.compile(r"-\.([0-9a-f]+)\.|\.")
+_LONGEST_NAME = 10_000
+"""Characters of a written name that are read: of millions, reading would hold up other requests."""
 _ODD_START = "x-.."
 """Precedes names that do not begin with a letter, because a scheme must."""
 
@@ -54,7 +56,7 @@ class ResourceUris:
             uri = f"{PAGES}{rest}"
         else:
             name, mark, uri = exposed.partition("+")
-        if not mark or ":" in name:
+        if not mark or ":" in name or len(name) > _LONGEST_NAME:
             return None
         try:
             server = server_of(name.lower())
