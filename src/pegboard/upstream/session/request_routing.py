@@ -98,11 +98,9 @@ class RequestRouting:
         self.calls: CallsInFlight = calls
         self._has_warned = False
         extensions = {"extensions": questions.extensions} if questions.extensions else {}
-        allowed = {kind for kind in KINDS.values() if self._allows(kind)}
-        self.client_capabilities: Mapping[str, Any] = {
-            **_capabilities_of(allowed, roots={"listChanged": True}),
-            **extensions,
-        }
+        self.client_capabilities: Mapping[str, Any] = extensions | _capabilities_of(
+            {kind for kind in KINDS.values() if self._allows(kind)}, roots={"listChanged": True}
+        )
         """What the server is told of its client when the session begins."""
         self._own_capabilities = _capabilities_of(_answered_by(questions))
 
