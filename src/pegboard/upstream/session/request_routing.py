@@ -102,14 +102,10 @@ class RequestRouting:
         self._questions = questions
         self.calls: CallsInFlight = calls
         self._has_warned = False
-        self.client_capabilities: Mapping[str, Any] = _capabilities_of(
+        extensions = {"extensions": questions.extensions} if questions.extensions else {}
+        self.client_capabilities: Mapping[str, Any] = extensions | _capabilities_of(
             {kind for kind in KINDS.values() if self._allows(kind)}, roots={"listChanged": True}
         )
-        if questions.extensions:
-            self.client_capabilities = {
-                **self.client_capabilities,
-                "extensions": questions.extensions,
-            }
         """What the server is told of its client when the session begins."""
         self._own_capabilities = _capabilities_of(_answered_by(questions))
 
