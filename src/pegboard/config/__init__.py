@@ -10,6 +10,7 @@ from pegboard.config.secrets.variables import Expansion, Undefined, Variables
 from pegboard.config.servers import (
     OAuthConfig,
     Protocol,
+    RegistryOrigin,
     ServerConfig,
     Sharing,
     Timeouts,
@@ -30,6 +31,7 @@ __all__ = [
     "Problem",
     "ProblemKind",
     "Protocol",
+    "RegistryOrigin",
     "ServerConfig",
     "Severity",
     "Sharing",
