@@ -1,5 +1,6 @@
 """Configuration of servers: read and write `mcp.json` files in the dialects of all clients."""
 
+from pegboard.config.approval import ServerApproval
 from pegboard.config.files.file_schema import config_schema
 from pegboard.config.files.jsonc import Document, Member, Node, Position, parse_jsonc, read_jsonc
 from pegboard.config.files.locate import Location, Origin, locate_config, user_config_file
@@ -32,6 +33,7 @@ __all__ = [
     "ProblemKind",
     "Protocol",
     "RegistryOrigin",
+    "ServerApproval",
     "ServerConfig",
     "Severity",
     "Sharing",

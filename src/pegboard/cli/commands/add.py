@@ -30,12 +30,14 @@ from pegboard.cli.files.user_file import (
     say_what_is_left,
 )
 from pegboard.cli.terminal.output import say, warn
+from pegboard.config.approval import ServerApproval
 from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
+from pegboard.config.files.registry_settings import registry_settings_of
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import KeptSecret, KeptTogether
 from pegboard.config.secrets.move_secrets import move_secrets
 from pegboard.config.secrets.variables import Variables
-from pegboard.errors import ConfigError
+from pegboard.errors import ConfigError, ServerNotAllowedError
 
 __all__ = ["add_to", "say_where_secrets_are"]
 
@@ -281,3 +283,9 @@ def _check(name: str, entry: dict[str, Any], file: ServersFile) -> None:
             raise ConfigError(problem.message)
         if problem.kind != "plain_secret":
             warn(f"warning: {problem.message}")
+    if reading.config is not None:
+        settings = registry_settings_of(file.path)
+        allowed = ServerApproval(allow=settings.allow, deny=settings.deny)
+        objection = allowed.objection(reading.config)
+        if objection:
+            raise ServerNotAllowedError(reading.config.redact(f"Not allowed: {objection}."))

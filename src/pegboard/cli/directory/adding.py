@@ -170,7 +170,8 @@ def check_allowed(config: ServerConfig, settings: RegistrySettings) -> None:
     """
     objection = ServerApproval(allow=settings.allow, deny=settings.deny).objection(config)
     if objection:
-        raise ServerNotAllowedError(f"The configuration does not allow this server: {objection}.")
+        words = f"The configuration does not allow this server: {objection}."
+        raise ServerNotAllowedError(config.redact(words))
 
 
 def read_as(name: str, entry: Mapping[str, Any], file: ServersFile) -> ServerConfig:
