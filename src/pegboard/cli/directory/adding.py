@@ -38,9 +38,12 @@ __all__ = [
     "Wanted",
     "add_from_registry",
     "check_allowed",
+    "checked_registry",
     "entry_with_origin",
     "look_up",
     "read_as",
+    "runners_here",
+    "say_where_values_are",
 ]
 
 RUNNERS = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx"}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pegboard.config.approval import ServerApproval
-from pegboard.config.files.dialects import find_entries, problem_at
+from pegboard.config.files.dialects import SECTIONS, find_entries, problem_at
 from pegboard.config.files.entry_validation import (
     EntryContext,
     Interpretation,
@@ -26,7 +26,7 @@ from pegboard.errors import ConfigError
 from pegboard.model.json_values import FrozenDict, object_in
 from pegboard.model.tool_names import naming_of
 
-__all__ = ["LoadedConfig", "approval_in", "load_servers"]
+__all__ = ["LoadedConfig", "approval_in", "load_entry", "load_servers"]
 
 
 class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,27 +76,37 @@ def load_servers(  # noqa: PLR0913 - each is another way of reading a file
     """
     environ = os.environ if environ is None else environ
     file = _open(source, environ)
-    defaults, wrong = read_defaults(file.content, file.document)
-    context = EntryContext(
-        Variables(
-            environ=environ,
-            inputs=inputs or FrozenDict(),
-            workspace=str(_workspace(file.folder)),
-            home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
-            folder=str(file.folder),
-            undefined=undefined,
-            reads_secrets=reads_secrets,
-            input_defaults=input_defaults(file.content),
-        ),
-        file.folder,
-        file.document,
-        defaults,
+    approvals = [_own_approval(file), *([approval] if approval else ())]
+    loaded = _read(
+        file,
+        environ=environ,
+        approvals=approvals,
+        inputs=inputs,
+        undefined=undefined,
+        reads_secrets=reads_secrets,
     )
-    loaded = _load(file, context, wrong, [_own_approval(file), *([approval] if approval else ())])
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if strict and errors:
         raise _first(errors, file.path)
     return loaded
+
+
+def load_entry(name: str, entry: Mapping[str, Any], *, beside: Path) -> ServerConfig:
+    """Return a server as it would be, if its entry stood in a file; secrets are read.
+
+    Raises:
+        ConfigError: when the file or the entry cannot be used.
+    """
+    content: object = read_jsonc(beside).value if beside.exists() else {}
+    around = {key: it for key, it in object_in(content).items() if (key,) not in SECTIONS}
+    # Settings of VS Code and Zed; their servers are others.
+    around.pop("mcp", None)
+    file = _File({**around, "mcpServers": {name: entry}}, beside.parent, path=beside)
+    loaded = _read(file, environ=os.environ, approvals=[_own_approval(file)])
+    for problem in loaded.problems:
+        if problem.severity == "error":
+            raise ConfigError(problem.message)
+    return loaded.servers[0]
 
 
 def approval_in(
@@ -132,6 +142,34 @@ def _open(
     document = read_jsonc(found.path)
     content: object = document.value
     return _File(content, found.path.parent, document, found.path, found.origin, found.others)
+
+
+def _read(
+    file: _File,
+    *,
+    environ: Mapping[str, str],
+    approvals: Sequence[ServerApproval],
+    inputs: Mapping[str, str] | None = None,
+    undefined: Undefined = "error",
+    reads_secrets: bool = True,
+) -> LoadedConfig:
+    defaults, wrong = read_defaults(file.content, file.document)
+    context = EntryContext(
+        Variables(
+            environ=environ,
+            inputs=inputs or FrozenDict(),
+            workspace=str(_workspace(file.folder)),
+            home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
+            folder=str(file.folder),
+            undefined=undefined,
+            reads_secrets=reads_secrets,
+            input_defaults=input_defaults(file.content),
+        ),
+        file.folder,
+        file.document,
+        defaults,
+    )
+    return _load(file, context, wrong, approvals)
 
 
 def _home() -> str:
