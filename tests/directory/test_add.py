@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pegboard.cli.main import main
-from pegboard.config import load_servers, user_config_file
+from pegboard.config import RegistryOrigin, entry_of, load_servers, user_config_file
 from tests.cli.own_machine import Run, at_a_terminal, in_process
 from tests.config.own_folders import use_own_folders
 from tests.directory.registry_server import Registry, documents, serving
@@ -77,10 +77,11 @@ def test_a_package_of_pypi_is_pinned_and_its_secret_is_kept_apart(
 def test_a_package_of_npm_gets_its_arguments_and_a_repeated_one_several(
     run: Run, registry: Registry, tmp_path: Path
 ) -> None:
-    given = ["--env", f"target_dir={tmp_path}", "--env", "target_dir=docs", "--as", "files"]
+    given = ["--env", f"target_dir={tmp_path}", "--env", "target_dir=docs"]
+    given += ["--env", "target_dir=~/more", "--as", "files"]
     said = run("add", "io.github.example/filesystem", *given, "--package", "npm", "--lazy", "--yes")
     assert said.code == 0
-    folders = [str(tmp_path), str(tmp_path / "docs")]
+    folders = [str(tmp_path), str(tmp_path / "docs"), str(tmp_path / "home" / "more")]
     assert written("files") == {
         "command": "npx",
         "args": ["-y", "@example/server-filesystem@1.0.2", *folders],
@@ -91,6 +92,12 @@ def test_a_package_of_npm_gets_its_arguments_and_a_repeated_one_several(
         },
         "lazy": True,
     }
+    (config,) = load_servers(user_config_file()).servers
+    (again,) = load_servers({"mcpServers": {"files": entry_of(config)}}).servers
+    assert again == config
+    assert config.registry == RegistryOrigin(
+        url=registry.url, name="io.github.example/filesystem", version="1.0.2", package="npm"
+    )
     assert "https://npm.example.com; what this machine is configured with is used" in said.err
 
 
@@ -210,19 +217,21 @@ def test_what_looks_like_a_variable_in_a_registry_reads_nothing_of_this_machine(
     run: Run, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INNER", "canary-of-the-shell")
+    monkeypatch.setenv("w", "mine")
     hostile = weather(
         packageArguments=[argument("--x=${INNER}"), argument("${file:/etc/passwd}")],
         environmentVariables=[
             {"name": "A", "value": "${INNER}"},
             {"name": "B", "value": "${v}", "variables": {"v": {"isRequired": True}}},
+            {"name": "C", "value": "${INNER}-{w}", "variables": {"w": {"isRequired": True}}},
         ],
     )
     registry.servers = [hostile]
-    said = run("add", "io.github.example/weather", "--env", "v={INNER}", "--yes")
+    said = run("add", "io.github.example/weather", "--env", "v={INNER}", "--env", "w", "--yes")
     assert said.code == 0
     (config,) = load_servers(user_config_file()).servers
     assert config.args[1:] == ("--x=${INNER}", "${file:/etc/passwd}")
-    assert dict(config.env) == {"A": "${INNER}", "B": "${INNER}"}
+    assert dict(config.env) == {"A": "${INNER}", "B": "${INNER}", "C": "${INNER}-mine"}
 
 
 @pytest.mark.parametrize(

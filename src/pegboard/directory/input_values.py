@@ -88,8 +88,12 @@ def check_value(asked: AskedValue, text: str) -> str:
             float(text)
         except ValueError:
             raise ValueError(f"{asked.name} must be a number.") from None
-    if asked.format == "filepath" and text and not text.startswith(("~", "$")):
-        return str(Path(text).absolute())
+    if asked.format == "filepath" and text:
+        try:
+            # The program gets it as it is, and runs in another folder.
+            return str(Path(text).expanduser().absolute())
+        except RuntimeError:
+            raise ValueError(f"{asked.name} is in the home folder of an unknown user.") from None
     return text
 
 

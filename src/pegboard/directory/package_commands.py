@@ -60,8 +60,8 @@ def why_not_runnable(package: Package) -> str:
     kind, name, version = package.registry_type, package.identifier, package.version
     if package.transport.type != "stdio":
         return (
-            f"the {kind} package {name} serves {package.transport.type} at an address, so it has "
-            "to be started apart from Pegboard"
+            f"the package {name!r} serves {package.transport.type!r} at an address, so it has to "
+            "be started apart from Pegboard"
         )
     if kind == "mcpb":
         return _needs_of_bundle(package)
@@ -227,12 +227,17 @@ def _words_of(argument: PackageArgument, number: int, given: GivenValues) -> Ite
 
 
 def _needs_of_bundle(package: Package) -> str:
-    digest = package.file_sha256 or "what the publisher says"
+    digest = _shown(package.file_sha256) or "what the publisher says"
+    place = _shown(package.identifier)
     return (
-        f"it is a bundle (MCPB). Download {package.identifier}, check that its SHA-256 is {digest},"
-        " unpack it (it is a ZIP file), and add what `mcp_config` in its `manifest.json` says with "
+        f"it is a bundle (MCPB). Download {place}, check that its SHA-256 is {digest}, unpack it "
+        "(it is a ZIP file), and add what `mcp_config` in its `manifest.json` says with "
         "`pegboard add NAME -- COMMAND ARGUMENTS`"
     )
+
+
+def _shown(text: str) -> str:
+    return text if text.isprintable() else repr(text)
 
 
 def _is_package(word: str, package: Package) -> bool:

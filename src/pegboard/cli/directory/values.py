@@ -135,4 +135,4 @@ def _about(asked: AskedValue) -> str:
         words.append(f"For example {asked.placeholder}.")
     if asked.is_secret:
         words.append("Secret.")
-    return " ".join(words)
+    return " ".join(" ".join(words).split())
