@@ -129,6 +129,14 @@ def test_commands_leave_it_out_and_say_why(run: Run, tmp_path: Path) -> None:
     assert (said.returncode, "not_allowed" in codes) == (1, True)
 
 
+def test_find_leaves_out_what_is_denied(run: Run, registry: Registry, tmp_path: Path) -> None:
+    write(tmp_path / "mcp.json", {}, registry={"deny": ["io.github.example/*"]})
+    said = run("find", "--json")
+    names = {it["name"] for it in json.loads(said.out)}
+    assert names == {"com.example/postgres", "com.example.search/remote"}
+    assert "forbids them: 5." in said.err
+
+
 def test_add_refuses_what_is_outside_the_lists(
     run: Run, registry: Registry, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from pegboard.cli.directory.adding import (
