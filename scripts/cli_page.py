@@ -17,6 +17,7 @@ JSON = {
     "import": "import_servers:plan_as_json",
     "doctor": "doctor:report_as_json",
     "find": "find:entry_as_json",
+    "outdated": "outdated:outdated_as_json",
     "list": "list_servers:server_as_json",
     "status": "status:status_as_json",
     "logs": "logs:log_as_json",

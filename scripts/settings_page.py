@@ -7,9 +7,16 @@ from typing import Any, get_type_hints
 import msgspec
 
 from pegboard.auth.settings import AuthSettings, TokenIssuer
-from pegboard.config.files.entry import SPELLINGS, OAuthEntry, ServerEntry, TimeoutsEntry, TlsEntry
+from pegboard.config.files.entry import (
+    SPELLINGS,
+    OAuthEntry,
+    OriginEntry,
+    ServerEntry,
+    TimeoutsEntry,
+    TlsEntry,
+)
 from pegboard.config.files.registry_settings import RegistrySettings
-from pegboard.config.servers import OAuthConfig, ServerConfig, Timeouts, TlsConfig
+from pegboard.config.servers import OAuthConfig, RegistryOrigin, ServerConfig, Timeouts, TlsConfig
 from pegboard.gateway.options import GatewayOptions, Profile
 from pegboard.server.http.request import Limits
 from scripts.struct_tables import meanings, table, type_words
@@ -74,6 +81,8 @@ def page() -> str:
             "\n### `tls`\n\nPaths start at the configuration file; `~` is your home folder. "
             "[Use a hosted server](../guides/hosted-servers.md) explains each field.\n",
             _entries(TlsEntry, TlsConfig),
+            "\n### `registry`\n\n`pegboard add` writes it.\n",
+            _entries(OriginEntry, RegistryOrigin),
             "\n## MCP registries\n\nThe section `registry`. [Find servers]"
             "(../guides/finding-servers.md) explains it.\n",
             _fields(RegistrySettings),

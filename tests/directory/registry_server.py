@@ -4,7 +4,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,14 @@ def serving(registry: Registry) -> Generator[Registry]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, headers, body = registry.respond(self.path)
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            # The client may have stopped waiting.
+            with suppress(ConnectionError):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""

@@ -1,6 +1,7 @@
 """`pegboard find`, and the search of a registry behind it."""
 
 import json
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -58,6 +59,15 @@ def test_the_latest_version_of_each_server_is_listed_once(run: Run, registry: Re
     assert "pegboard add io.github.example/weather" in said.err
     (asked,) = registry.asked
     assert asked == "/v0.1/servers?search=weather&version=latest&limit=20"
+
+
+def test_a_registry_that_lists_every_version_is_read_for_the_latest(
+    run: Run, registry: Registry
+) -> None:
+    servers = [{**documents("weather")[0], "version": it} for it in ("0.9.0", "0.10.0", "0.1.0")]
+    registry.answer = lambda _: page(*({"server": it} for it in servers))
+    said = run("find", "weather", "--registry", registry.url, "--json")
+    assert [it["version"] for it in json.loads(said.out)] == ["0.10.0"]
 
 
 def test_json_has_what_the_entry_tells(run: Run, registry: Registry) -> None:
@@ -132,6 +142,16 @@ def test_control_characters_of_a_registry_are_shown_as_escapes(
     assert said.code == 0
     assert "\x1b" not in said.out
     assert r"fine\u001b[2J\u202etxt.exe\u0007" in said.out
+
+
+async def test_an_entry_has_no_hidden_characters_for_programs_either(
+    registry: Registry, cache: ResponseCache
+) -> None:
+    hostile = {**documents("weather")[0], "description": "a\x1b[2J\u202eb", "title": "c\u200bd"}
+    registry.servers = [hostile]
+    async with ServerDirectory.open(registry.url, cache=cache) as directory:
+        (entry,) = (await directory.search()).entries
+    assert (entry.description, entry.title) == (r"a\u001b[2J\u202eb", r"c\u200bd")
 
 
 def test_entries_of_a_wrong_shape_are_left_out_and_counted(run: Run, registry: Registry) -> None:
@@ -276,6 +296,26 @@ async def test_http_is_for_this_machine_unless_the_operator_says_so(cache: Respo
         assert directory.url == "http://registry.example.com/base"
 
 
+async def test_a_registry_that_does_not_answer_is_waited_for_once(
+    registry: Registry, cache: ResponseCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.directory.registry_client._SECONDS", 0.2)
+    done = threading.Event()
+
+    def stall(_: str) -> None:
+        done.wait(20)
+
+    registry.answer = stall
+    try:
+        async with ServerDirectory.open(registry.url, cache=cache) as directory:
+            for _ in range(3):
+                with pytest.raises(DirectoryUnavailableError, match="did not answer"):
+                    await directory.look_up("io.github.example/weather")
+    finally:
+        done.set()
+    assert len(registry.asked) == 1
+
+
 def test_the_cache_is_bounded_and_survives_what_is_damaged(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     cache = ResponseCache(folder, files=3, size=10_000)
@@ -286,8 +326,10 @@ def test_the_cache_is_bounded_and_survives_what_is_damaged(tmp_path: Path) -> No
     kept = cache.get("https://r", "/5")
     assert kept is not None
     assert bytes(kept.body) == b'{"servers": []}'
-    cache.put("https://r", "/large", json.dumps("x" * 9_900).encode())
-    assert len(list(folder.iterdir())) == 1
+    cache.put("https://r", "/large", json.dumps("x" * 9_800).encode())
+    assert cache.get("https://r", "/large") is not None
+    assert sum(it.stat().st_size for it in folder.iterdir()) <= 10_000
+    assert len(list(folder.iterdir())) < 3
     for path in folder.iterdir():
         path.write_bytes(b"{")
     assert cache.get("https://r", "/large") is None

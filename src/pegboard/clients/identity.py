@@ -14,7 +14,9 @@ Identity = tuple[str, ...]
 _FETCHING = frozenset({"bunx", "docker", "npx", "podman", "uvx"})
 """These programs run a downloaded package, which is the same in every folder."""
 _RELATIVE = ("./", "../", ".\\", "..\\")
-_NOT_OF_AN_ENTRY = frozenset({"enabled", "name", "naming", "secrets", "server", "shared_env"})
+_NOT_OF_AN_ENTRY = frozenset(
+    {"enabled", "name", "naming", "registry", "secrets", "server", "shared_env"}
+)
 _INPUT = re.compile(r"\$\{input:[^{}]*\}")
 
 

@@ -1,5 +1,6 @@
 """Configuration of servers: read and write `mcp.json` files in the dialects of all clients."""
 
+from pegboard.config.approval import ServerApproval
 from pegboard.config.files.file_schema import config_schema
 from pegboard.config.files.jsonc import Document, Member, Node, Position, parse_jsonc, read_jsonc
 from pegboard.config.files.locate import Location, Origin, locate_config, user_config_file
@@ -10,6 +11,7 @@ from pegboard.config.secrets.variables import Expansion, Undefined, Variables
 from pegboard.config.servers import (
     OAuthConfig,
     Protocol,
+    RegistryOrigin,
     ServerConfig,
     Sharing,
     Timeouts,
@@ -30,6 +32,8 @@ __all__ = [
     "Problem",
     "ProblemKind",
     "Protocol",
+    "RegistryOrigin",
+    "ServerApproval",
     "ServerConfig",
     "Severity",
     "Sharing",

@@ -47,9 +47,10 @@ def _is_name(key: str) -> bool:
 Severity = Literal["error", "warning"]
 """An ``error`` makes the entry unusable; a ``warning`` does not."""
 
-ProblemKind = Literal["entry", "variable", "unknown_field", "plain_secret", "doubt"]
+ProblemKind = Literal["entry", "variable", "unknown_field", "plain_secret", "doubt", "not_allowed"]
 """What the problem is about: the entry itself, an undefined variable, an unknown field, a secret in
-plain text, or a field that probably does not mean what it says."""
+plain text, a field that probably does not mean what it says, or a server that `registry.allow` and
+`registry.deny` do not allow."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

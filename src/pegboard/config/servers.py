@@ -21,6 +21,7 @@ __all__ = [
     "MAX_RESPONSE_VALUES",
     "OAuthConfig",
     "Protocol",
+    "RegistryOrigin",
     "ServerConfig",
     "Sharing",
     "Timeouts",
@@ -130,6 +131,18 @@ class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return [(name, value) for name, value in given if value is not None]
 
 
+class RegistryOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which entry of which MCP registry a server was added from."""
+
+    url: str
+    """The URL of the registry."""
+    name: str
+    """The name of the server there."""
+    version: str
+    package: str = ""
+    """The kind of package that was chosen, or ``remote``."""
+
+
 class ServerConfig(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, weakref=True
 ):
@@ -181,6 +194,8 @@ class ServerConfig(
     """Glob patterns of tools whose calls may be repeated even if they may have run already."""
     trust_hints: bool = False
     """Trust the server's hints that a tool is read-only or idempotent."""
+    registry: RegistryOrigin | None = None
+    """Where `pegboard add` found the server."""
     secrets: frozenset[str] = frozenset()
     """Texts to redact, besides the values of ``env`` and ``headers``."""
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import anyio
 import msgspec
 from anyio import to_thread
 
@@ -19,6 +20,7 @@ from pegboard.directory.server_json import (
     read_entry,
     read_page,
 )
+from pegboard.directory.versions import is_newer
 from pegboard.errors import (
     DirectoryEntryNotFoundError,
     DirectoryResponseError,
@@ -35,6 +37,7 @@ _MOST_PAGES = 10
 _MOST_WORDS = 4
 _PAGE = 100
 _LONGEST_QUERY = 200
+_SECONDS_TO_SEARCH = 60.0
 
 
 class FoundServers(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +74,7 @@ class ServerDirectory:
         """The URL of the registry."""
         self._client = client
         self._cache = cache
+        self._unavailable: DirectoryUnavailableError | None = None
 
     @classmethod
     @asynccontextmanager
@@ -112,13 +116,18 @@ class ServerDirectory:
         """
         text = " ".join(text.split())[:_LONGEST_QUERY]
         try:
-            found = await self._search(text, limit)
-            words = text.split()
-            if not found.entries and len(words) > 1:
-                found = await self._search_words(words[:_MOST_WORDS], limit)
+            with anyio.fail_after(_SECONDS_TO_SEARCH):
+                found = await self._search(text, limit)
+                words = text.split()
+                if not found.entries and len(words) > 1:
+                    found = await self._search_words(words[:_MOST_WORDS], limit)
+                return found
         except DirectoryUnavailableError as error:
-            return await to_thread.run_sync(self._search_cache, text, limit, error)
-        return found
+            problem = error
+        except TimeoutError:
+            words = f"The registry {self.url} took more than {_SECONDS_TO_SEARCH:.0f} seconds."
+            problem = DirectoryUnavailableError(words, registry=self.url)
+        return await to_thread.run_sync(self._search_cache, text, limit, problem)
 
     async def look_up(self, name: str, version: str = LATEST) -> LookedUp:
         """Return one version of a server, or the latest one.
@@ -202,8 +211,11 @@ class ServerDirectory:
             asked = {**query, "cursor": cursor} if cursor else query
             page = await self._fetch(_SERVERS, asked, self._page)
             for it in page.entries:
-                if it.status != "deleted":
-                    entries.setdefault(it.name, it)
+                known = entries.get(it.name)
+                # Some registries list every version.
+                is_latest = known is None or is_newer(it.version, known.version)
+                if it.status != "deleted" and is_latest:
+                    entries[it.name] = it
             unreadable += page.unreadable
             cursor = page.cursor
             # A registry that gives the same cursor again would never end.
@@ -219,7 +231,14 @@ class ServerDirectory:
         if self._client is None:
             problem = f"The registry {self.url} is not asked, with `--offline`."
             raise DirectoryUnavailableError(problem, registry=self.url)
-        content = await self._client.get(path, query)
+        if self._unavailable is not None:
+            # It is not waited for once more.
+            raise DirectoryUnavailableError(str(self._unavailable), registry=self.url)
+        try:
+            content = await self._client.get(path, query)
+        except DirectoryUnavailableError as error:
+            self._unavailable = error
+            raise
         found = read(content)
         await to_thread.run_sync(self._cache.put, self.url, _request(path, query), content)
         return found

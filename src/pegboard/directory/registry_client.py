@@ -123,17 +123,17 @@ class RegistryClient:
             DirectoryResponseError: when the answer cannot be used.
         """
         url = f"{self.url}{path}{'?' if query else ''}{urlencode(query or {})}"
-        for _ in range(_MOST_REDIRECTS + 1):
-            try:
-                with anyio.fail_after(_SECONDS):
+        try:
+            with anyio.fail_after(_SECONDS):
+                for _ in range(_MOST_REDIRECTS + 1):
                     status, target, content = await self._get_once(url)
-            except DirectoryError:
-                raise
-            except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-                raise self._unavailable(error) from error
-            if status not in _REDIRECTS:
-                return self._checked(status, content)
-            url = self._followed(url, target)
+                    if status not in _REDIRECTS:
+                        return self._checked(status, content)
+                    url = self._followed(url, target)
+        except DirectoryError:
+            raise
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._unavailable(error) from error
         raise self._wrong("redirects too often")
 
     async def _get_once(self, url: str) -> tuple[int, str, bytes]:

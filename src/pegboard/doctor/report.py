@@ -39,6 +39,7 @@ CODES: dict[str, Code] = {
     "bad_entry": Code("error", "an entry of the file cannot be used"),
     "unset_variable": Code("error", "a variable in the file is not set"),
     "unknown_field": Code("warning", "Pegboard does not know a field of an entry"),
+    "not_allowed": Code("error", "the lists of the file do not allow a server"),
     "doubtful_entry": Code("warning", "an entry probably does not mean what it says"),
     "plain_secret": Code("warning", "the file contains a secret as plain text"),
     "readable_by_others": Code("warning", "other users can read a file or a folder with secrets"),

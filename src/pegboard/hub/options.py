@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from pegboard.config import ServerConfig
+from pegboard.config import ServerApproval, ServerConfig
 from pegboard.model.tool_names import NamingOption, OnConflict
 from pegboard.registry import Registry
 from pegboard.storage import Store
@@ -44,6 +44,8 @@ class HubOptions(TypedDict, total=False):
     """Values for VS Code's ``${input:ID}`` in the file."""
     strict: bool
     """Refuse a configuration with a bad entry, instead of leaving the entry out."""
+    approval: ServerApproval
+    """Which servers of the configuration may be used, besides what its own ``registry`` says."""
     leave_out: Callable[[ServerConfig], bool]
     """Tells which servers of the configuration are left out."""
     max_starts: int

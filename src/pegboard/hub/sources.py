@@ -38,8 +38,9 @@ async def load(source: Source, options: HubOptions) -> LoadedConfig:
     if isinstance(source, Sequence) and not isinstance(source, str):
         return LoadedConfig(servers=_checked(source), origin="explicit")
     strict, inputs = options.get("strict", False), options.get("inputs")
+    approval = options.get("approval")
     loaded = await anyio.to_thread.run_sync(
-        lambda: load_servers(source, strict=strict, inputs=inputs)
+        lambda: load_servers(source, strict=strict, inputs=inputs, approval=approval)
     )
     for problem in loaded.problems:
         place = loaded.path or "configuration"
@@ -74,7 +75,9 @@ async def load_again(source: Source, options: HubOptions, *, before: LoadedConfi
         raise ConfigError(
             'The file names no servers; to stop all of them, write "mcpServers": {}.', path=place
         )
-    broken = {it.server for it in errors} - {it.name for it in loaded.servers}
+    # One that is not allowed any more is stopped.
+    refused = {it.server for it in errors if it.kind == "not_allowed"}
+    broken = {it.server for it in errors} - {it.name for it in loaded.servers} - refused
     kept = tuple(it for it in before.servers if it.name in broken)
     for it in kept:
         context = {"server": it.name}

@@ -9,6 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from pegboard.cli.directory.opened import (
+    NEWEST,
+    OfflineOption,
+    RegistryOption,
+    is_registry_name,
+    settings_for,
+)
 from pegboard.cli.files.user_file import (
     ConfigOption,
     HeaderOption,
@@ -23,12 +30,14 @@ from pegboard.cli.files.user_file import (
     say_what_is_left,
 )
 from pegboard.cli.terminal.output import say, warn
+from pegboard.config.approval import ServerApproval
 from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
+from pegboard.config.files.registry_settings import registry_settings_of
 from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import KeptSecret, KeptTogether
 from pegboard.config.secrets.move_secrets import move_secrets
 from pegboard.config.secrets.variables import Variables
-from pegboard.errors import ConfigError
+from pegboard.errors import ConfigError, ServerNotAllowedError
 
 __all__ = ["add_to", "say_where_secrets_are"]
 
@@ -53,21 +62,28 @@ def add_to(root: typer.Typer) -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Name of the server; alone, its name in an MCP registry.",
+        ),
+    ],
     target: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="URL | -- COMMAND",
             help="URL of the server; or, after `--`, a program and its arguments.",
         ),
-    ],
+    ] = None,
     *,
     header: HeaderOption = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Environment variable; NAME alone passes on your own value. Can be repeated.",
+            help="Environment variable, or another value that an entry of a registry asks for; "
+            "NAME alone passes on your own value. Can be repeated.",
         ),
     ] = None,
     transport: Annotated[
@@ -85,15 +101,69 @@ def add(
     force: Annotated[
         bool, typer.Option("--force", "--yes", help="Replace an existing server of that name.")
     ] = False,
+    called: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="NAME", help="Name in your configuration of a server of a registry."
+        ),
+    ] = None,
+    version: Annotated[
+        str, typer.Option(metavar="VERSION", help="Version of a server of a registry.")
+    ] = NEWEST,
+    package: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="Which offer of a registry to use: npm, pypi, oci, nuget or remote (default: what "
+            "this machine can run).",
+        ),
+    ] = None,
+    registry: RegistryOption = None,
+    offline: OfflineOption = False,
     keep_secrets: KeepSecretsOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Add a server to your configuration: a program on this machine, or a URL.
+    """Add a server to your configuration: a program on this machine, a URL, or from a registry.
+
+    `pegboard find` shows the servers of a registry. What would run is shown, and nothing is run.
 
     pegboard add time -- uvx mcp-server-time
 
     pegboard add docs https://docs.example.com/mcp --header 'Authorization=Bearer …'
+
+    pegboard add io.github.owner/server --env API_KEY
     """
+    if not target:
+        if not is_registry_name(name):
+            raise typer.BadParameter(
+                f"Write the URL of {name!r} behind it, or `--` and its command. Alone, it must be "
+                "a name of an MCP registry, such as io.github.owner/server: see `pegboard find`."
+            )
+        if header or transport:
+            raise typer.BadParameter(
+                "The entry of the registry has the headers and the type; `--env` gives values."
+            )
+        from pegboard.cli.directory.adding import Wanted, add_from_registry  # noqa: PLC0415 - an HTTP client
+
+        wanted = Wanted(
+            name=name,
+            version=version,
+            package=package,
+            called=called,
+            values=tuple(env or ()),
+            fields=_folder({}, cwd) | ({"lazy": True} if lazy else {}),
+            registry=registry,
+            offline=offline,
+            yes=force,
+            keep_secrets=keep_secrets,
+        )
+        add_from_registry(wanted, settings_for(config), open_file(config))
+        return
+    if called or package or registry or offline or version != NEWEST:
+        raise typer.BadParameter(
+            "`--as`, `--version`, `--package`, `--registry` and `--offline` are for a server of a "
+            "registry, which has no URL or command behind its name."
+        )
     entry = _entry(target, headers=header or (), variables=env or ())
     entry |= {"type": transport} if transport else {}
     entry |= _folder(entry, cwd)
@@ -213,3 +283,9 @@ def _check(name: str, entry: dict[str, Any], file: ServersFile) -> None:
             raise ConfigError(problem.message)
         if problem.kind != "plain_secret":
             warn(f"warning: {problem.message}")
+    if reading.config is not None:
+        settings = registry_settings_of(file.path)
+        allowed = ServerApproval(allow=settings.allow, deny=settings.deny)
+        objection = allowed.objection(reading.config)
+        if objection:
+            raise ServerNotAllowedError(reading.config.redact(f"Not allowed: {objection}."))

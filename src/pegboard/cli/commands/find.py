@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import anyio
+import msgspec
 import typer
 
 from pegboard.cli.directory.opened import (
@@ -18,6 +19,7 @@ from pegboard.cli.files.user_file import ConfigOption, JsonOption
 from pegboard.cli.terminal.durations import as_iso
 from pegboard.cli.terminal.output import show_table, warn, write_json
 from pegboard.directory import DirectoryEntry, FoundServers
+from pegboard.model.tool_names import name_matcher
 
 __all__ = ["add_to", "entry_as_json"]
 
@@ -55,6 +57,10 @@ def find(
             return await directory.search(words, limit=limit)
 
     found = anyio.run(search)
+    is_denied = name_matcher("registry.deny", settings.deny)
+    denied = [it for it in found.entries if is_denied(it.name)]
+    entries = tuple(it for it in found.entries if it not in denied)
+    found = msgspec.structs.replace(found, entries=entries)
     say_if_cached(found.cached_at, found.problem)
     if json:
         write_json([entry_as_json(it, found.cached_at) for it in found.entries])
@@ -65,6 +71,8 @@ def find(
             whole=("VERSION",),
         )
         _advise(found.entries, found)
+    if denied:
+        warn(f"Left out, because `registry.deny` of the configuration forbids them: {len(denied)}.")
     if found.unreadable:
         warn(f"Entries of the registry that cannot be read: {found.unreadable}.")
     if not found.entries:

@@ -1,8 +1,9 @@
 """Open the MCP registry that a command asks: its options and settings, and what is cached."""
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,9 +11,22 @@ from pegboard.cli.terminal.durations import shown
 from pegboard.cli.terminal.output import warn
 from pegboard.config.files.registry_settings import RegistrySettings, registry_settings_of
 from pegboard.config.files.servers_file import file_to_edit
-from pegboard.directory import OFFICIAL_REGISTRY, ServerDirectory
 
-__all__ = ["OfflineOption", "RegistryOption", "open_directory", "say_if_cached", "settings_for"]
+if TYPE_CHECKING:
+    from pegboard.directory import ServerDirectory
+
+__all__ = [
+    "NEWEST",
+    "OfflineOption",
+    "RegistryOption",
+    "is_registry_name",
+    "open_directory",
+    "say_if_cached",
+    "settings_for",
+]
+
+NEWEST = "latest"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*\.[A-Za-z0-9.-]*/[A-Za-z0-9_.-]+")
 
 RegistryOption = Annotated[
     str | None,
@@ -28,6 +42,11 @@ OfflineOption = Annotated[
 ]
 
 
+def is_registry_name(name: str) -> bool:
+    """Tell whether a name is one of a registry, such as ``io.github.owner/server``."""
+    return _NAME.fullmatch(name) is not None
+
+
 def settings_for(config: str | None) -> RegistrySettings:
     """Return the section `registry` of the configuration.
 
@@ -40,12 +59,15 @@ def settings_for(config: str | None) -> RegistrySettings:
 @asynccontextmanager
 async def open_directory(
     settings: RegistrySettings, url: str | None, *, offline: bool = False
-) -> AsyncGenerator[ServerDirectory]:
+) -> AsyncGenerator["ServerDirectory"]:
     """Open the registry that is named, or else that of the settings.
 
     Raises:
         ConfigError: when its URL cannot be used.
     """
+    # It brings an HTTP client, which most commands that may ask a registry do not need.
+    from pegboard.directory import OFFICIAL_REGISTRY, ServerDirectory  # noqa: PLC0415
+
     async with ServerDirectory.open(
         url or settings.url or OFFICIAL_REGISTRY,
         allow_http=settings.allow_http,

@@ -28,6 +28,8 @@ HEADINGS: dict[str, dict[str, Command]] = {
     "Servers": {
         "find": Command("find", "find servers in an MCP registry, to add them"),
         "add": Command("add", "add a server to your configuration"),
+        "outdated": Command("outdated", "list servers with a newer version in their MCP registry"),
+        "upgrade": Command("upgrade", "upgrade a server, after its differences were shown"),
         "remove": Command("remove", "remove a server from your configuration"),
         "enable": Command("enable", "enable a disabled server"),
         "disable": Command("disable", "keep a server in your configuration, but do not use it"),

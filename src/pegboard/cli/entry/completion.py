@@ -103,6 +103,7 @@ _OFFERED: dict[tuple[str, ...], Names] = {
     ("disable", "names"): _servers,
     ("enable", "names"): _servers,
     ("remove", "names"): _servers,
+    ("upgrade", "name"): _servers,
     ("keys", "revoke", "ids"): _keys,
     ("keys", "rotate", "key"): _keys,
 }

@@ -8,12 +8,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pegboard.config.files.entry import CommandEntry, OAuthEntry, Scalar, ServerEntry, TlsEntry
+from pegboard.config.files.entry import (
+    CommandEntry,
+    OAuthEntry,
+    OriginEntry,
+    Scalar,
+    ServerEntry,
+    TlsEntry,
+)
 from pegboard.config.files.server_defaults import ServerDefaults
 from pegboard.config.problems import FieldPath, shown_key
 from pegboard.config.secrets.env_file import find_env_file, read_env_file
 from pegboard.config.servers import (
     OAuthConfig,
+    RegistryOrigin,
     ServerConfig,
     Timeouts,
     TlsConfig,
@@ -118,6 +126,7 @@ def assemble(  # noqa: PLR0913 - what an entry says is not all
         tls=_tls(name, entry.tls, folder=folder, home=home),
         proxy=_stand_in(proxy, "streamable_http") if proxy and not is_expanded else proxy,
         timeouts=_timeouts(name, entry),
+        registry=_origin(entry.registry),
         enabled=entry.enabled is not False and entry.disabled is not True,
         secrets=secrets,
         **options,
@@ -267,6 +276,13 @@ def _oauth(entry: bool | OAuthEntry | None) -> OAuthConfig | None:  # noqa: FBT0
     scopes = given.pop("scopes", ())
     given["trusted_hosts"] = tuple(given.pop("trusted_hosts", ()))
     return OAuthConfig(scopes=tuple(scopes.split() if isinstance(scopes, str) else scopes), **given)
+
+
+def _origin(entry: OriginEntry | None) -> RegistryOrigin | None:
+    if entry is None:
+        return None
+    package = entry.package or ""
+    return RegistryOrigin(url=entry.url, name=entry.name, version=entry.version, package=package)
 
 
 def _tls(name: str, entry: TlsEntry | None, *, folder: Path, home: str) -> TlsConfig | None:

@@ -12,6 +12,7 @@ __all__ = [
     "SPELLINGS",
     "CommandEntry",
     "OAuthEntry",
+    "OriginEntry",
     "Scalar",
     "ServerEntry",
     "TimeoutsEntry",
@@ -100,6 +101,21 @@ class TlsEntry(msgspec.Struct, kw_only=True):
             description="The password of an encrypted private key. Write it as a variable: "
             '"${KEY_PASSWORD}".'
         ),
+    ] = None
+
+
+class OriginEntry(msgspec.Struct, kw_only=True):
+    """The entry of an MCP registry that a server was added from."""
+
+    url: Annotated[str, Meta(description="The URL of the registry.")]
+    name: Annotated[str, Meta(description="The name of the server in the registry.")]
+    version: Annotated[str, Meta(description="The version that was added.")]
+    package: Annotated[
+        str | None, Meta(description="The kind of package that was chosen, or `remote`.")
+    ] = None
+    inputs: Annotated[
+        dict[str, list[str]] | None,
+        Meta(description="The values that its arguments and its address were made of."),
     ] = None
 
 
@@ -223,6 +239,10 @@ class ServerEntry(msgspec.Struct, kw_only=True):
     trust_hints: Annotated[
         bool | None, Meta(description="Trust the server's hints about which calls may be repeated.")
     ] = None
+    registry: Annotated[
+        OriginEntry | None,
+        Meta(description="Where `pegboard add` found the server; see below."),
+    ] = None
 
 
 SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
@@ -266,6 +286,7 @@ SPELLINGS: dict[type[msgspec.Struct], dict[str, str]] = {
     },
     TimeoutsEntry: {},
     CommandEntry: {},
+    OriginEntry: {},
 }
 """Other spellings of our fields, in the files of Claude, Cursor, VS Code, Windsurf, Zed, Gemini."""
 

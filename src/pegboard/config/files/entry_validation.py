@@ -13,6 +13,7 @@ from pegboard.config.files.entry import (
     SPELLINGS,
     CommandEntry,
     OAuthEntry,
+    OriginEntry,
     Scalar,
     ServerEntry,
     TimeoutsEntry,
@@ -36,6 +37,7 @@ _TYPES = {
 _NESTED: dict[str, type[msgspec.Struct]] = {
     "command": CommandEntry,
     "oauth": OAuthEntry,
+    "registry": OriginEntry,
     "timeouts": TimeoutsEntry,
     "tls": TlsEntry,
 }

@@ -7,10 +7,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pegboard.config.files.dialects import find_entries, problem_at
-from pegboard.config.files.entry_validation import EntryContext, interpret
+from pegboard.config.approval import ServerApproval
+from pegboard.config.files.dialects import SECTIONS, find_entries, problem_at
+from pegboard.config.files.entry_validation import (
+    EntryContext,
+    Interpretation,
+    RawEntry,
+    interpret,
+)
 from pegboard.config.files.jsonc import Document, read_jsonc
 from pegboard.config.files.locate import Origin, locate_config
+from pegboard.config.files.registry_settings import read_registry_settings
 from pegboard.config.files.server_defaults import read_defaults
 from pegboard.config.problems import Problem
 from pegboard.config.secrets.variables import Undefined, Variables, input_defaults
@@ -19,7 +26,7 @@ from pegboard.errors import ConfigError
 from pegboard.model.json_values import FrozenDict, object_in
 from pegboard.model.tool_names import naming_of
 
-__all__ = ["LoadedConfig", "load_servers"]
+__all__ = ["LoadedConfig", "approval_in", "load_entry", "load_servers"]
 
 
 class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +44,7 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the file has a section for servers, such as ``mcpServers``, even an empty one."""
 
 
-def load_servers(
+def load_servers(  # noqa: PLR0913 - each is another way of reading a file
     source: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     strict: bool = False,
@@ -45,6 +52,7 @@ def load_servers(
     inputs: Mapping[str, str] | None = None,
     undefined: Undefined = "error",
     reads_secrets: bool = True,
+    approval: ServerApproval | None = None,
 ) -> LoadedConfig:
     """Read servers from a file, from its parsed content, or from the usual places.
 
@@ -59,34 +67,59 @@ def load_servers(
         undefined: what to do with a variable that is not defined.
         reads_secrets: whether to read secrets from files and from the keyring of this machine,
             which may prompt the user. If not, references to them stay as they are written.
+        approval: which servers may be used, besides what ``registry`` of the file says.
 
     Raises:
-        ConfigError: when the file does not exist, cannot be read or is not JSON; when ``strict``,
-            also for a bad entry. The error has the line and column.
+        ConfigError: when the file does not exist, cannot be read or is not JSON, or its section
+            ``registry`` cannot be used; when ``strict``, also for a bad entry. The error has the
+            line and column.
     """
     environ = os.environ if environ is None else environ
     file = _open(source, environ)
-    defaults, wrong = read_defaults(file.content, file.document)
-    context = EntryContext(
-        Variables(
-            environ=environ,
-            inputs=inputs or FrozenDict(),
-            workspace=str(_workspace(file.folder)),
-            home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
-            folder=str(file.folder),
-            undefined=undefined,
-            reads_secrets=reads_secrets,
-            input_defaults=input_defaults(file.content),
-        ),
-        file.folder,
-        file.document,
-        defaults,
+    approvals = [_own_approval(file), *([approval] if approval else ())]
+    loaded = _read(
+        file,
+        environ=environ,
+        approvals=approvals,
+        inputs=inputs,
+        undefined=undefined,
+        reads_secrets=reads_secrets,
     )
-    loaded = _load(file, context, wrong)
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if strict and errors:
         raise _first(errors, file.path)
     return loaded
+
+
+def load_entry(name: str, entry: Mapping[str, Any], *, beside: Path) -> ServerConfig:
+    """Return a server as it would be, if its entry stood in a file; secrets are read.
+
+    Raises:
+        ConfigError: when the file or the entry cannot be used.
+    """
+    content: object = read_jsonc(beside).value if beside.exists() else {}
+    around = {key: it for key, it in object_in(content).items() if (key,) not in SECTIONS}
+    # Settings of VS Code and Zed; their servers are others.
+    around.pop("mcp", None)
+    file = _File({**around, "mcpServers": {name: entry}}, beside.parent, path=beside)
+    loaded = _read(file, environ=os.environ, approvals=[_own_approval(file)])
+    for problem in loaded.problems:
+        if problem.severity == "error":
+            raise ConfigError(problem.message)
+    return loaded.servers[0]
+
+
+def approval_in(
+    source: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> ServerApproval:
+    """Return which servers the section ``registry`` allows, for files that it does not stand in.
+
+    Raises:
+        ConfigError: when the file or the section cannot be used.
+    """
+    return _own_approval(_open(source, os.environ if environ is None else environ))
 
 
 class _File(NamedTuple):
@@ -109,6 +142,34 @@ def _open(
     document = read_jsonc(found.path)
     content: object = document.value
     return _File(content, found.path.parent, document, found.path, found.origin, found.others)
+
+
+def _read(
+    file: _File,
+    *,
+    environ: Mapping[str, str],
+    approvals: Sequence[ServerApproval],
+    inputs: Mapping[str, str] | None = None,
+    undefined: Undefined = "error",
+    reads_secrets: bool = True,
+) -> LoadedConfig:
+    defaults, wrong = read_defaults(file.content, file.document)
+    context = EntryContext(
+        Variables(
+            environ=environ,
+            inputs=inputs or FrozenDict(),
+            workspace=str(_workspace(file.folder)),
+            home=environ.get("HOME") or environ.get("USERPROFILE") or _home(),
+            folder=str(file.folder),
+            undefined=undefined,
+            reads_secrets=reads_secrets,
+            input_defaults=input_defaults(file.content),
+        ),
+        file.folder,
+        file.document,
+        defaults,
+    )
+    return _load(file, context, wrong, approvals)
 
 
 def _home() -> str:
@@ -137,9 +198,38 @@ def _naming(file: _File) -> tuple[str | None, list[Problem]]:
     return str(naming), []
 
 
-def _load(file: _File, context: EntryContext, wrong: Sequence[Problem]) -> LoadedConfig:
+def _own_approval(file: _File) -> ServerApproval:
+    path = None if file.path is None else str(file.path)
+    settings = read_registry_settings(file.content, path=path)
+    return ServerApproval(allow=settings.allow, deny=settings.deny)
+
+
+def _approved(
+    entry: RawEntry, context: EntryContext, approvals: Sequence[ServerApproval]
+) -> Interpretation:
+    """Read an entry; what is not allowed is left out, with the reason as its problem."""
+    reading = interpret(entry, context)
+    if reading.config is None:
+        return reading
+    objections = (it.objection(reading.config) for it in approvals)
+    why = next((it for it in objections if it), "")
+    if not why:
+        return reading
+    # An address may contain a secret.
+    message = reading.config.redact(f"Server {entry.name!r} is not allowed: {why}.")
+    problem = problem_at(entry.path or (), message, context.document)
+    refused = msgspec.structs.replace(problem, server=entry.name, kind="not_allowed")
+    return Interpretation(None, (*reading.problems, refused))
+
+
+def _load(
+    file: _File,
+    context: EntryContext,
+    wrong: Sequence[Problem],
+    approvals: Sequence[ServerApproval],
+) -> LoadedConfig:
     entries, around, has_section = find_entries(file.content, file.document)
-    readings = [interpret(entry, context) for entry in entries]
+    readings = [_approved(entry, context, approvals) for entry in entries]
     problems = [*around, *wrong, *(problem for reading in readings for problem in reading.problems)]
     naming, misnamed = _naming(file)
     problems += misnamed

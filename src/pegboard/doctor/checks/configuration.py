@@ -22,12 +22,14 @@ _CODES: dict[ProblemKind, str] = {
     "unknown_field": "unknown_field",
     "plain_secret": "plain_secret",
     "doubt": "doubtful_entry",
+    "not_allowed": "not_allowed",
 }
 _REMEDIES = {
     "bad_entry": "Correct the entry; `pegboard config check` shows the line.",
     "unset_variable": "Write its name in braces, `${NAME}`, and set it where you start Pegboard.",
     "unknown_field": "Remove the field, or correct its spelling.",
     "doubtful_entry": "Correct the entry, or remove the field.",
+    "not_allowed": "Remove the entry, or ask the person who keeps `registry.allow` and `deny`.",
 }
 # Splits a message into its first sentence, which is the problem, and the rest, which is the remedy.
 _SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z])")

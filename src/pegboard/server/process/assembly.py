@@ -15,6 +15,7 @@ import msgspec
 
 from pegboard.auth import CallLimits, SharedLimits
 from pegboard.config import ServerConfig
+from pegboard.config.files.mcp_json import approval_in
 from pegboard.doctor.status import unusable_entries
 from pegboard.errors import ConfigError
 from pegboard.gateway import Gateway, GatewayOptions, Surface
@@ -136,6 +137,7 @@ async def open_serving(
         StorageError: when the storage cannot be opened.
     """
     settings = await anyio.to_thread.run_sync(load_gateway_settings, options.config)
+    approval = await anyio.to_thread.run_sync(approval_in, options.config)
     RESPONSES.most = settings.options.response_bytes
     metrics = Metrics()
     async with AsyncExitStack() as stack:
@@ -171,7 +173,9 @@ async def open_serving(
         stack.push_async_callback(hub.close)
 
         def open_tenant(name: str) -> Hub | None:
-            tenants_hub = _hub_of(name, settings, _logged(known, log.of(name)))
+            # The file of a tenant may be written by people whom the operator does not know.
+            own: HubOptions = {**_logged(known, log.of(name)), "approval": approval}
+            tenants_hub = _hub_of(name, settings, own)
             return None if tenants_hub is None else observed(tenants_hub, name)
 
         gateway = await stack.enter_async_context(
