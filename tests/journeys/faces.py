@@ -14,7 +14,7 @@ from mcp_types import jsonrpc_message_adapter
 from pegboard.gateway import Face, Gateway
 from pegboard.server.http.app import App
 from pegboard.server.request_pipeline import RequestPipeline
-from pegboard.server.stdio import StdioWire, serve_stdio
+from pegboard.server.stdio import StdioWire, Take, serve_stdio
 from pegboard.upstream import Era
 from tests.server.serving import served
 
@@ -58,9 +58,10 @@ class _MemoryWire(StdioWire):
         self._lines = lines
         self._answers = answers
 
-    async def lines(self) -> AsyncGenerator[bytes]:
+    async def read(self, take: Take) -> None:
         async for line in self._lines:
-            yield line
+            if (work := take(line)) is not None:
+                await work()
 
     async def write(self, line: bytes) -> None:
         message = jsonrpc_message_adapter.validate_python(json.loads(line), by_name=False)

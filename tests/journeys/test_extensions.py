@@ -12,6 +12,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from pegboard.gateway import Face, Gateway
 from pegboard.server import App, RequestPipeline, StdioWire, serve_stdio
+from pegboard.server.stdio import Take
 from tests.gateway.servers import hub
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, served
 from tests.upstream.hosted import HostedServer, config_of, listening, result, saying
@@ -123,9 +124,10 @@ class MemoryWire(StdioWire):
         self.to_gateway, self._lines = anyio.create_memory_object_stream[bytes](8)
         self._answers, self.answers = anyio.create_memory_object_stream[bytes](8)
 
-    async def lines(self) -> AsyncGenerator[bytes]:
+    async def read(self, take: Take) -> None:
         async for line in self._lines:
-            yield line
+            if (work := take(line)) is not None:
+                await work()
 
     async def write(self, line: bytes) -> None:
         await self._answers.send(line)

@@ -68,6 +68,41 @@ def test_of_a_tool_listed_twice_the_first_definition_is_the_one_that_is_shown() 
     assert definition["title"] == "First"
 
 
+def marked(mark: object, kind: object = "string") -> dict[str, Any]:
+    return {"type": "object", "properties": {"place": {"type": kind, "x-mcp-header": mark}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (marked("not one word"), "`x-mcp-header` of 'place' is not the name of a header"),
+        (marked(5), "`x-mcp-header` of 'place' is not the name of a header"),
+        (
+            marked("Place", ["string", "null"]),
+            "`x-mcp-header` of 'place' needs the type string, integer or boolean",
+        ),
+        ({"type": "object", "x-mcp-header": "Place"}, "`x-mcp-header` stands where no argument is"),
+        (
+            {"type": "object", "properties": {"a": marked("P"), "b": marked("p")}},
+            "`x-mcp-header` 'P' is there twice",
+        ),
+    ],
+)
+async def test_a_tool_that_marks_arguments_for_headers_in_a_wrong_way_is_left_out(
+    schema: dict[str, Any], problem: str
+) -> None:
+    """The modern era demands it; in the era before, the marks mean nothing."""
+    for era, left_out in (("modern", {"wrong": problem}), ("legacy", {})):
+        bench = Bench(wrong=lambda _: "", right=lambda _: "")
+        bench.schemas = {"wrong": schema, "right": marked("Place")}
+        config = memory("raw", bench, protocol="legacy" if era == "legacy" else "auto")
+        async with Hub([config], catalog_cache=NoCatalogCache()) as hub:
+            assert hub.servers["raw"].era == era
+            assert hub.servers["raw"].left_out == left_out
+            assert ("mcp_raw_wrong" in hub.registry) == (era == "legacy")
+            assert "mcp_raw_right" in hub.registry
+
+
 async def test_an_overridden_tool_is_back_when_the_one_that_took_its_name_has_left() -> None:
     servers = [memory(name, Bench(c=lambda _, name=name: name)) for name in ("a-b", "a_b")]
     async with Hub(servers, catalog_cache=NoCatalogCache(), on_conflict="override") as hub:

@@ -71,7 +71,7 @@ class StdioWire:
         """Whether the client has closed its end, and reads nothing more either."""
         return bool(self._inlet.poll(0)) and not self._outlet.poll(0)
 
-    async def read(self, take: "Take") -> None:
+    async def read(self, take: Take) -> None:
         """Give the lines of the client to ``take`` until it closes its end.
 
         The event loop itself calls ``take``, which saves a task switch for each line. What ``take``
@@ -105,7 +105,7 @@ class StdioWire:
 class _LineReader:
     """Reads a file descriptor whenever the event loop says that there is something to read."""
 
-    def __init__(self, source: int, take: "Take") -> None:
+    def __init__(self, source: int, take: Take) -> None:
         self._source = source
         self._take = take
         self._rest = bytearray()

@@ -28,6 +28,7 @@ from pegboard.upstream.catalog.offline_catalog import (
 )
 from pegboard.upstream.events import ChangedDefinition, DefinitionsChanged
 from pegboard.upstream.messages.nesting_limit import MOST_LEVELS, TOO_DEEP
+from pegboard.upstream.messages.protocol import HEADER_MARK, invalid_header_mark
 
 __all__ = ["CatalogFeed", "Steps", "tool_of"]
 
@@ -94,6 +95,10 @@ class CatalogFeed:
         self._changing = threading.Lock()
         self._accepts: dict[str, Mapping[str, Any]] = {}
         """The true input schemas of tools that are shown with escapes."""
+        self.is_modern: bool = False
+        """True when the server speaks the modern era, which forbids tools with wrong marks."""
+        self._wrong_marks: dict[str, str] = {}
+        """The tools that mark arguments for headers in a wrong way, and what is wrong."""
         self._digests: dict[str, str] = {}
         """By original name: the digest of each definition as the server sent it last."""
         self._changes: DefinitionsChanged | None = None
@@ -123,7 +128,7 @@ class CatalogFeed:
                     listed = list(listed)
                     with postponed_collections(len(listed)):
                         digests: dict[str, str] = {}
-                        self._accepts = {}
+                        self._accepts, self._wrong_marks = {}, {}
                         shown = [self._shown(raw, digests) for raw in listed]
                         self._note_changes(digests)
                         self._apply(shown, names=names, checked=checked)
@@ -182,6 +187,11 @@ class CatalogFeed:
             schema: object = raw.get("inputSchema")
             if shown is not raw and isinstance(schema, Mapping):
                 self._accepts[name] = cast("Mapping[str, Any]", schema)
+            # Few definitions have marks, and to look for wrong ones takes long.
+            if self.is_modern and HEADER_MARK.encode() in text:
+                problem = invalid_header_mark(raw.get("inputSchema"))
+                if problem is not None:
+                    self._wrong_marks[name] = problem
         return shown
 
     def _note_changes(self, digests: dict[str, str]) -> None:
@@ -245,6 +255,9 @@ class CatalogFeed:
                 label = "a tool without a name" if original is None else f"{original} (again)"
                 left_out[label] = "every tool needs a name of its own"
                 continue
+            if original in self._wrong_marks:
+                left_out[original] = self._wrong_marks[original]
+                continue
             try:
                 tool = self._tool_for(original, raw, (names or {}).get(original), checked=checked)
             except (PegboardError, TypeError, ValueError) as error:
@@ -293,7 +306,7 @@ class CatalogFeed:
     def is_cacheable(self, raw: object) -> bool:
         """Tell whether a definition is worth caching: invalid ones are not."""
         name = _name_of(raw)
-        return name is not None and name not in self.invalid
+        return name is not None and name not in self.invalid and name not in self._wrong_marks
 
     def definition(self, original: str) -> dict[str, Any] | None:
         """Return a tool on the board as the server defines it, with all its fields."""

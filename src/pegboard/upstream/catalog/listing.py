@@ -66,6 +66,7 @@ class ToolListing:
 
     def use_cached(self, cached: CachedCatalog) -> None:
         """Put the cached definitions of an earlier run on the board."""
+        self._feed.is_modern = cached.negotiated.era == "modern"
         self._feed.apply(cached.tools, names=cached.names, checked=True)
         # A server that had no tools may have some now, and no call would ever start it.
         self.is_known = bool(cached.tools)
@@ -191,6 +192,8 @@ class ToolListing:
             self._waiting = listed
             return
         self._borrows = False
+        said = self._connection().negotiated
+        self._feed.is_modern = said is not None and said.era == "modern"
         async with self._showing:
             if not _is_long(listed):
                 self._feed.apply(listed)
@@ -199,7 +202,6 @@ class ToolListing:
         changes = self._feed.take_changes()
         if changes is not None:
             self._announce(changes)
-        said = self._connection().negotiated
         if said is not None:
             await anyio.to_thread.run_sync(self._save, said, listed)
         count = len(self._feed.tools)

@@ -10,6 +10,7 @@ __all__ = [
     "CLIENT_INFO",
     "CONNECTION_CLOSED",
     "HANDSHAKE_VERSIONS",
+    "HEADER_MARK",
     "HEADER_MISMATCH",
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
@@ -60,7 +61,8 @@ _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read
 _PLAIN_HEADER = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _WRAPPED_HEADER = re.compile(r"=\?base64\?.*\?=")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_MARK = "x-mcp-header"
+HEADER_MARK = "x-mcp-header"
+"""The key in the input schema of a tool that wants an argument in a header, too."""
 _MARKED_TYPES = frozenset({"string", "integer", "boolean"})
 _SCHEMA = frozenset(
     {
@@ -107,7 +109,7 @@ def marked_headers(schema: object) -> dict[Path, str]:
     return {
         path: token
         for path, place in _places(schema)
-        if path and isinstance(token := place.get(_MARK), str)
+        if path and isinstance(token := place.get(HEADER_MARK), str)
     }
 
 
@@ -130,18 +132,19 @@ def invalid_header_mark(schema: object) -> str | None:
     """Return what is wrong with the header marks of an input schema; ``None`` if nothing is."""
     taken: set[str] = set()
     for path, place in _places(schema):
-        if _MARK not in place:
+        if HEADER_MARK not in place:
             continue
-        token: object = place[_MARK]
+        token: object = place[HEADER_MARK]
         where = ".".join(path or ())
         if not path:
-            return f"`{_MARK}` stands where no argument is"
+            return f"`{HEADER_MARK}` stands where no argument is"
         if not isinstance(token, str) or not _HEADER_NAME.fullmatch(token):
-            return f"`{_MARK}` of {where!r} is not the name of a header"
-        if place.get("type") not in _MARKED_TYPES:
-            return f"`{_MARK}` of {where!r} needs the type string, integer or boolean"
+            return f"`{HEADER_MARK}` of {where!r} is not the name of a header"
+        kind = place.get("type")
+        if not isinstance(kind, str) or kind not in _MARKED_TYPES:
+            return f"`{HEADER_MARK}` of {where!r} needs the type string, integer or boolean"
         if token.lower() in taken:
-            return f"`{_MARK}` {token!r} is there twice"
+            return f"`{HEADER_MARK}` {token!r} is there twice"
         taken.add(token.lower())
     return None
 
