@@ -20,6 +20,7 @@ from pegboard.config import (
     parse_jsonc,
     secret_detection,
 )
+from pegboard.config.redaction import environment_read_once
 from pegboard.errors import ConfigError
 
 # What a message of ours could hold anyway, such as a word of English, proves nothing.
@@ -343,3 +344,23 @@ def test_a_password_of_an_inherited_proxy_is_hidden_however_its_address_is_writt
     assert "canary" not in shown
     assert password not in shown
     assert "proxy.test:3128 refused ***." in shown
+
+
+def test_what_programs_inherit_is_hidden_also_where_it_is_looked_up_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://ada:canary-0031@proxy.test:3128")
+    entry = inheriting("a")
+    other = inheriting("b")
+    with environment_read_once():
+        assert entry.target == "run *** canary-0032"
+        # It is read once, and again behind the block.
+        monkeypatch.setenv("HTTPS_PROXY", "http://ada:canary-0032@proxy.test:3128")
+        assert other.target == "run *** canary-0032"
+    last = inheriting("c")
+    assert last.target == "run canary-0031 ***"
+
+
+def inheriting(name: str) -> ServerConfig:
+    args = ("canary-0031", "canary-0032")
+    return ServerConfig(name=name, transport="stdio", command="run", args=args)

@@ -80,9 +80,9 @@ async def test_a_server_with_a_list_that_is_too_long_says_so_in_its_status(
         assert len(hub.registry) == 0
 
 
-async def test_a_definition_that_is_too_large_costs_its_own_tool_only() -> None:
+@pytest.mark.parametrize("size", [MOST_DEFINITION_BYTES + 1, 20 * MOST_DEFINITION_BYTES])
+async def test_a_definition_that_is_too_large_costs_its_own_tool_only(size: int) -> None:
     # Written by the server itself: no command line holds it.
-    large = "x" * (MOST_DEFINITION_BYTES + 1)
     code = (
         "import json, sys\n"
         "for line in sys.stdin:\n"
@@ -90,7 +90,7 @@ async def test_a_definition_that_is_too_large_costs_its_own_tool_only() -> None:
         "    if 'id' not in it: continue\n"
         "    schema = {'type': 'object'}\n"
         "    go = {'name': 'go', 'inputSchema': schema}\n"
-        f"    big = {{'name': 'big', 'description': 'x' * {len(large)}, 'inputSchema': schema}}\n"
+        f"    big = {{'name': 'big', 'description': 'x' * {size}, 'inputSchema': schema}}\n"
         "    said = {'protocolVersion': '2025-11-25', 'capabilities': {'tools': {}},\n"
         "            'serverInfo': {'name': 's', 'version': '1'}, 'tools': [go, big]}\n"
         "    print(json.dumps({'jsonrpc': '2.0', 'id': it['id'], 'result': said}), flush=True)\n"
@@ -98,7 +98,7 @@ async def test_a_definition_that_is_too_large_costs_its_own_tool_only() -> None:
     config = msgspec.structs.replace(raw({}), args=("-S", "-E", "-c", code))
     async with hub_of(config) as hub:
         assert set(hub.registry) == {"mcp_raw_go"}
-        assert "bytes; the most are" in hub.servers["raw"].left_out["big"]
+        assert f"the most are {MOST_DEFINITION_BYTES} bytes" in hub.servers["raw"].left_out["big"]
 
 
 async def test_a_handshake_server_cannot_speak_of_what_only_the_modern_era_has() -> None:

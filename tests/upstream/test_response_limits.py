@@ -17,12 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard import ProtocolError, ServerConfig, ServerState, ToolResult
+from pegboard.gateway.passthrough.listing_cache import LARGEST_ITEM
 from pegboard.model.result import result_of
 from pegboard.upstream.http.response_body import chunks_of
 from pegboard.upstream.messages import jsonrpc, response_limits
 from pegboard.upstream.messages.channel import DuplexChannel
 from pegboard.upstream.messages.failures import FailedError
 from pegboard.upstream.messages.jsonrpc import (
+    HUGE_PAGE,
+    LARGEST_LISTED,
     LONGEST_TEXT,
     Message,
     read_large_message,
@@ -207,6 +210,21 @@ async def test_a_page_of_many_tools_is_decoded_item_by_item() -> None:
         data = json.dumps({"jsonrpc": "2.0", "id": 7, "result": refused}).encode()
         with pytest.raises(FailedError):
             await read_large_message(data, 10_000)
+
+
+@pytest.mark.parametrize("key", ["tools", "resources", "resourceTemplates", "prompts"])
+async def test_of_a_giant_item_of_a_list_only_its_name_is_decoded(key: str) -> None:
+    giant = {"name": "giant", "uri": "a://giant", "more": ["x" * HUGE_PAGE], "description": "d"}
+    page = {key: [{"name": "small"}, giant, {"name": "other"}], "nextCursor": "2"}
+    data = json.dumps({"jsonrpc": "2.0", "id": 7, "result": page}).encode()
+    message = await read_large_message(data)
+    assert message is not None
+    result = await result_in(message, data)
+    small, kept, other = result[key]
+    assert (small, other, result["nextCursor"]) == ({"name": "small"}, {"name": "other"}, "2")
+    # It is too large all the same, so that it is left out, and its name is told.
+    assert len(json.dumps(kept)) >= LARGEST_LISTED > LARGEST_ITEM
+    assert {**kept, "description": ""} == {"name": "giant", "uri": "a://giant", "description": ""}
 
 
 async def test_of_a_large_notification_only_what_a_person_reads_is_kept() -> None:

@@ -37,4 +37,5 @@ _NAMES = frozenset(name for names in NETWORK_VARIABLES.values() for name in name
 
 def network_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of an environment that say how to reach the network."""
-    return {name: value for name, value in environ.items() if name.upper() in _NAMES}
+    # Of an environment, reading a value takes longer than looking at its name.
+    return {name: environ[name] for name in environ if name.upper() in _NAMES}

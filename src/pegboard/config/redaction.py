@@ -2,7 +2,10 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
 from typing import Protocol
 
 from pegboard.config.network_variables import network_variables
@@ -16,7 +19,14 @@ from pegboard.config.secret_detection import (
     words_of_command,
 )
 
-__all__ = ["HIDDEN", "hidden_forms", "redact", "redacted_command_line"]
+__all__ = [
+    "HIDDEN",
+    "environment_read_once",
+    "hidden_forms",
+    "inherited_secrets",
+    "redact",
+    "redacted_command_line",
+]
 
 HIDDEN = "***"
 _SHORTEST_SECRET = 6
@@ -68,6 +78,31 @@ def redact(text: str, hidden: Iterable[str]) -> str:
     return text
 
 
+_INHERITED: ContextVar[frozenset[str] | None] = ContextVar("inherited", default=None)
+
+
+@contextmanager
+def environment_read_once() -> Generator[None]:
+    """Look for the secrets of the environment once, instead of for each server in the block."""
+    token = _INHERITED.set(inherited_secrets())
+    try:
+        yield
+    finally:
+        _INHERITED.reset(token)
+
+
+def inherited_secrets() -> frozenset[str]:
+    """Return the secrets in what programs inherit to reach the network, such as a proxy's."""
+    return _secrets_of(tuple(network_variables(os.environ).items()))
+
+
+@lru_cache(maxsize=4)
+def _secrets_of(inherited: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    proxies = [it for name, it in inherited if name.upper().endswith("_PROXY")]
+    found = {it.value for _, text in inherited for it in secrets_in(text, "")}
+    return frozenset(found | {it.value for text in proxies for it in proxy_secrets(text)})
+
+
 def hidden_forms(config: _ServerSecrets) -> list[str]:
     """Return every form in which a secret of a server may appear, the longest first."""
     secret = {*config.headers.values(), *config.secrets, config.bearer_token or ""}
@@ -81,10 +116,8 @@ def hidden_forms(config: _ServerSecrets) -> list[str]:
     found |= {line.strip() for _, value in env for line in value.split("\n")}
     if config.command and config.inherit_network:
         # The program may print the address of the proxy or the index that it was given.
-        inherited = network_variables(os.environ)
-        proxies = [it for name, it in inherited.items() if name.upper().endswith("_PROXY")]
-        found |= {it.value for text in inherited.values() for it in secrets_in(text, "")}
-        found |= {it.value for text in proxies for it in proxy_secrets(text)}
+        known = _INHERITED.get()
+        found |= inherited_secrets() if known is None else known
     if config.oauth is not None and config.oauth.client_secret:
         found.add(config.oauth.client_secret)
     if config.tls is not None and config.tls.client_key_password:
@@ -113,6 +146,12 @@ def redacted_command_line(config: _ServerSecrets, hidden: Iterable[str]) -> str:
     return shown
 
 
-def _argument_secrets(config: _ServerSecrets) -> set[str]:
-    line = (*words_of_command(config.command or ""), *config.args)
-    return {suspect.value for _, suspect in argument_secrets(line)}
+def _argument_secrets(config: _ServerSecrets) -> frozenset[str]:
+    return _secrets_in_line(config.command or "", tuple(config.args))
+
+
+@lru_cache(maxsize=4)
+def _secrets_in_line(command: str, args: tuple[str, ...]) -> frozenset[str]:
+    # Looked for twice in a row: in all texts, and in the command line.
+    line = (*words_of_command(command), *args)
+    return frozenset(suspect.value for _, suspect in argument_secrets(line))

@@ -13,6 +13,7 @@ from pegboard.cli.terminal.output import show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import placed
 from pegboard.config.files.entry_validation import Interpretation
 from pegboard.config.problems import Problem
+from pegboard.config.redaction import environment_read_once
 
 __all__ = ["add_to", "server_as_json"]
 
@@ -29,10 +30,13 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
     # Only where a variable is, its value can make a difference.
     varying = {name for name, entry in file.entries.items() if _has_variable(entry.value)}
     expanded = file.readings(os.environ, of=varying)
-    rows = [
-        server_as_json(name, reading, _unset(reading, expanded[name]) if name in varying else ())
-        for name, reading in written.items()
-    ]
+    with environment_read_once():
+        rows = [
+            server_as_json(
+                name, reading, _unset(reading, expanded[name]) if name in varying else ()
+            )
+            for name, reading in written.items()
+        ]
     if json:
         write_json(rows)
     elif rows:

@@ -346,11 +346,10 @@ class CatalogFeed:
             raise ValueError(_TAKEN)
         if checked and is_usable(raw):
             return lazy_tool_of(raw, exposed, self._config)
-        size = len(msgspec.json.encode(raw))
-        if size > MOST_DEFINITION_BYTES:
+        if len(msgspec.json.encode(raw)) > MOST_DEFINITION_BYTES:
             raise InvalidToolError(
-                f"The definition of tool {exposed!r} has {size} bytes; the most are "
-                f"{MOST_DEFINITION_BYTES}."
+                f"The definition of tool {exposed!r} is too large: the most are "
+                f"{MOST_DEFINITION_BYTES} bytes."
             )
         return tool_of(raw, exposed, self._config)
 

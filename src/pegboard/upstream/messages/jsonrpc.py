@@ -22,6 +22,8 @@ from pegboard.upstream.messages.response_limits import (
 )
 
 __all__ = [
+    "HUGE_PAGE",
+    "LARGEST_LISTED",
     "LONGEST_TEXT",
     "ErrorObject",
     "Message",
@@ -39,6 +41,12 @@ LISTED = 4
 """How many times the values of another response the page of a list may have: it is decoded item
 by item."""
 
+HUGE_PAGE = 16 * 1024 * 1024
+"""Bytes: the items of a larger page are decoded one by one."""
+
+LARGEST_LISTED = 512 * 1024
+"""Bytes: of a larger item of a list, only the name is decoded. No list shows such an item."""
+
 LONGEST_TEXT = 10_000
 """Characters of a text in a notification of more than 64 KiB: of a log message or of progress."""
 
@@ -53,6 +61,8 @@ _HALF_PAIR = re.compile(
 _SLICE = 32 * 1024
 _OF_ESCAPES = b"\\u0123456789abcdefABCDEF"
 _END = 200
+_BEGINS_LIST = re.compile(rb'"(?:tools|resources|resourceTemplates|prompts)"\s*:\s*\[')
+_BEGINNING = 4_000
 _NUMBER = re.compile(rb'"id"\s*:\s*([0-9]{1,15})')
 
 
@@ -119,6 +129,11 @@ async def read_large_message(data: bytes, most_values: int = MAX_RESPONSE_VALUES
     if len(data) <= LARGE:
         return read_message(data)
     await check_numbers(data)
+    # Item by item takes longer as a whole, and is worth it where one item may be huge.
+    if len(data) > HUGE_PAGE and _BEGINS_LIST.search(data, 0, _BEGINNING) is not None:
+        page = await _page_in(data, most_values)
+        if page is not None:
+            return page
     try:
         await check_values(data, most_values)
     except FailedError:
@@ -197,6 +212,14 @@ class _Envelope(msgspec.Struct):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Named(msgspec.Struct):
+    """What an item of a list is called; the rest is passed over without being made."""
+
+    name: object = None
+    uri: object = None
+    uriTemplate: object = None  # noqa: N815 - as MCP has it
+
+
 class _Page(msgspec.Struct):
     id: int | str
     result: dict[str, msgspec.Raw]
@@ -217,6 +240,7 @@ _messages = msgspec.json.Decoder(Message)
 _envelopes = msgspec.json.Decoder(_Envelope)
 _pages = msgspec.json.Decoder(_Page)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
+_named = msgspec.json.Decoder(_Named)
 _values = msgspec.json.Decoder()
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 _plain = msgspec.json.Encoder(enc_hook=_as_plain)
@@ -275,13 +299,25 @@ async def _list_in(data: bytes, most_values: int) -> list[Any]:
     items: list[Any] = []
     done = 0
     for raw in _items.decode(data):
-        await check_values(bytes(raw), most_values)
-        items.append(_values.decode(raw))
+        if len(raw) > LARGEST_LISTED:
+            items.append(_without_content(raw))
+        else:
+            await check_values(bytes(raw), most_values)
+            items.append(_values.decode(raw))
         done += len(raw)
         if done > LARGE:
             done = 0
             await checkpoint()
     return items
+
+
+def _without_content(raw: msgspec.Raw) -> dict[str, Any]:
+    """Return an item that is far too large, as one that is just too large to be used."""
+    named = _named.decode(raw)
+    texts = {key: getattr(named, key) for key in named.__struct_fields__}
+    known = {key: it[:LONGEST_TEXT] for key, it in texts.items() if isinstance(it, str)}
+    # Those who leave out what is too large look at the size, and name the item.
+    return {**known, "description": " " * LARGEST_LISTED}
 
 
 def _without_half_pairs(text: bytes) -> bytes:
