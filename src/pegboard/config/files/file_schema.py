@@ -48,6 +48,11 @@ def config_schema() -> dict[str, Any]:
         "items": {"type": "object", "properties": {"id": {"type": "string"}}},
     }
     root[DEFAULTS] = shared
+    root["skills"] = {
+        "description": "A folder of skills that the gateway serves, relative to this file.",
+        "type": "string",
+        "examples": ["./skills"],
+    }
     sections = json.loads(GATEWAY.read_text("utf-8"))
     root["gateway"] = {"$ref": "#/$defs/Gateway"}
     return {

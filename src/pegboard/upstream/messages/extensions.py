@@ -16,6 +16,7 @@ __all__ = [
     "CARRIED_CAPABILITIES",
     "CARRIED_EXTENSIONS",
     "CARRIED_RESULT_TYPES",
+    "SKILLS",
     "CarriedCapabilities",
     "carried_capabilities",
     "check_result_type",
@@ -28,14 +29,22 @@ CARRIED_CAPABILITIES: Final[Mapping[str, Mapping[str, type]]] = {
 }
 """From clients to servers: each capability, its fields, and the JSON type of each field."""
 
+SKILLS: Final = "io.modelcontextprotocol/skills"
+
 CARRIED_EXTENSIONS: Final[Mapping[str, Mapping[str, type]]] = {
     # Its pages are resources and its marks are `_meta` of tools: both pass through.
     "io.modelcontextprotocol/ui": {"mimeTypes": list},
+    # The gateway has its methods itself, and announces it where there may be skills.
+    SKILLS: {},
 }
 """From clients to servers: each extension by its id, its settings, and their JSON types."""
 
-ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
-"""From the gateway to clients: each extension by its id, with its settings."""
+ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # Where a server does not read directories, the entries of its skills say what is in them.
+    SKILLS: {"directoryRead": True},
+}
+"""From the gateway to clients: each extension by its id, with its settings. That of skills is left
+out for a tenant that has none."""
 
 CARRIED_RESULT_TYPES: Final[Mapping[str, frozenset[str] | None]] = {
     "complete": None,

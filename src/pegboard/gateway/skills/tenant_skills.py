@@ -1,0 +1,81 @@
+"""TenantSkills: the skills of one tenant: its lists, its catalogue, and what clients can ask."""
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from anyio.abc import TaskGroup
+
+from pegboard.gateway.resource_uris import ResourceUris
+from pegboard.gateway.skills.catalog import ShownSkill, SkillCatalog
+from pegboard.gateway.skills.fallback import SkillFallback
+from pegboard.gateway.skills.listings import SkillListings
+from pegboard.gateway.skills.methods import SkillMethods
+from pegboard.gateway.skills.reading import SkillReader
+from pegboard.hub import Hub
+from pegboard.upstream import ResourcesChanged, ServerEvent, ServerUp
+
+__all__ = ["TenantSkills"]
+
+_QUIET = 1.0
+
+
+class TenantSkills:
+    """Everything about the skills of one tenant.
+
+    Args:
+        hub: its servers and its configuration have the skills.
+        group: runs the tasks that list them.
+        uris: the URIs of resources in the gateway.
+        seconds: how long a list waits for a server.
+        ttl_ms: how long a list counts as current, at most.
+        on_change: called with the skills that changed, when clients may have seen others.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        group: TaskGroup,
+        uris: ResourceUris,
+        *,
+        seconds: float,
+        ttl_ms: int,
+        on_change: Callable[[Sequence[ShownSkill]], None],
+    ) -> None:
+        self.quiet_until: float = 0.0
+        """Until then `learn` would do nothing. Searches come often, and looking at every server
+        takes longer than a search."""
+        self.catalog: SkillCatalog = SkillCatalog(hub, uris)
+        self._on_change = on_change
+        self._listings = SkillListings(
+            hub, group, seconds=seconds, ttl_ms=ttl_ms, on_change=self._changed
+        )
+        self.catalog.follow(self._listings)
+        self._stop = hub.on_change(self._take_in)
+        self.reader: SkillReader = SkillReader(hub, self._listings, self.catalog)
+        self.methods: SkillMethods = SkillMethods(
+            hub, self._listings, self.catalog, uris, ttl_ms=ttl_ms
+        )
+        self.fallback: SkillFallback = SkillFallback(hub, self._listings, self.catalog, self.reader)
+
+    async def learn(self) -> None:
+        """Wait, but not long, for the skills of servers that are up and were never asked.
+
+        Other lists that are due are asked for in the background.
+        """
+        if await self._listings.current(wakes=False):
+            self.quiet_until = monotonic() + _QUIET
+
+    def close(self) -> None:
+        """Stop following the servers."""
+        self._stop()
+        self.catalog.close()
+
+    def _take_in(self, event: ServerEvent) -> None:
+        if isinstance(event, ServerUp | ResourcesChanged):
+            self._listings.take_in(event)
+            self.quiet_until = 0.0
+
+    def _changed(self, is_news: bool) -> None:  # noqa: FBT001 - a callback
+        changed = self.catalog.changed()
+        if is_news and changed:
+            self._on_change(changed)
