@@ -79,10 +79,10 @@ class Publisher:
             server.add_request_handler(method, kind, self._answering(method, handler))
         self.server: Server[Any] = server
 
-    def add(self, root: str, **files: bytes) -> dict[str, Any]:
+    def add(self, root: str, *, files: Mapping[str, bytes] | None = None) -> dict[str, Any]:
         """Publish a skill with a ``SKILL.md`` and a reference, or with these files."""
         name = root.rpartition("/")[2]
-        found = {"SKILL.md": skill_md(name), "refs/A.md": b"More.\n", **files}
+        found = {"SKILL.md": skill_md(name), "refs/A.md": b"More.\n", **(files or {})}
         self.files |= {f"{root}/{path}": content for path, content in found.items()}
         entry = self.entries[f"{root}/SKILL.md"] = entry_of(root, found)
         return entry

@@ -151,7 +151,7 @@ async def test_a_skill_that_was_updated_with_its_entry_is_read() -> None:
     async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
         caller = Caller(gateway)
         before = await all_skills(caller)
-        docs.add(REFUNDS, **{"refs/A.md": b"Another text.\n"})
+        docs.add(REFUNDS, files={"refs/A.md": b"Another text.\n"})
         read = await caller.send("resources/read", uri=f"docs+{REFUNDS}/refs/A.md")
         assert read["contents"][0]["text"] == "Another text.\n"
         assert (await all_skills(caller)) != before

@@ -1,7 +1,6 @@
 """SkillFolder: the skills in a folder of this machine, their files, and what is wrong with them."""
 
 import base64
-import mimetypes
 import os
 import stat
 import threading
@@ -34,6 +33,31 @@ LARGEST_MAIN = 1024 * 1024
 LOOK_AGAIN = 1.0
 """Seconds in which a folder is not looked through again."""
 _LEFT_OUT = frozenset({"__pycache__", "node_modules"})
+# Not `mimetypes`, which reads the files of each machine, and so differs between them.
+_MEDIA_TYPES = {
+    "md": "text/markdown",
+    "markdown": "text/markdown",
+    "html": "text/html",
+    "css": "text/css",
+    "csv": "text/csv",
+    "py": "text/x-python",
+    "sh": "text/x-sh",
+    "js": "text/javascript",
+    "json": "application/json",
+    "yaml": "application/yaml",
+    "yml": "application/yaml",
+    "toml": "application/toml",
+    "xml": "application/xml",
+    "pdf": "application/pdf",
+    "zip": "application/zip",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "svg": "image/svg+xml",
+    "webp": "image/webp",
+}
+"""Of files that skills have, by the ends of their names."""
 
 _Sign = tuple[int, int, int]
 """The size, the time of the last change and the inode of a file."""
@@ -128,9 +152,8 @@ class SkillFolder:
 
 def media_type(uri: str) -> str:
     """Return the media type of a file, by its name."""
-    if uri.endswith((".md", ".markdown")):
-        return "text/markdown"
-    return mimetypes.guess_type(uri.rpartition("/")[2])[0] or "text/plain"
+    ending = uri.rpartition("/")[2].rpartition(".")[2].lower()
+    return _MEDIA_TYPES.get(ending, "text/plain")
 
 
 def content_item(uri: str, content: bytes) -> dict[str, str]:

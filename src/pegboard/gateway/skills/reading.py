@@ -45,7 +45,8 @@ class SkillReader:
         if found is None:
             return None
         caller.visibility.check_use(None, uri)
-        return {"contents": [content_item(uri, found[1])]}
+        # Large pictures take long to encode.
+        return {"contents": [await run_sync(content_item, uri, found[1])]}
 
     async def check(self, server: str, uri: str, result: Mapping[str, Any]) -> None:
         """Check what a server returned for one of its URIs, if it is a file of a skill.
