@@ -48,7 +48,14 @@ def entry_of(root: str, files: Files, **more: str) -> dict[str, Any]:
 class Publisher:
     """A server with skills; its entries and its files can be changed apart from each other."""
 
-    def __init__(self, *roots: str, directory_read: bool = False, page: int = 2) -> None:
+    def __init__(
+        self,
+        *roots: str,
+        directory_read: bool = False,
+        page: int = 2,
+        lists_resources: bool = False,
+    ) -> None:
+        self.lists_resources = lists_resources
         self.files: Files = {}
         self.entries: dict[str, dict[str, Any]] = {}
         self.unlisted: set[str] = set()
@@ -107,7 +114,12 @@ class Publisher:
         return {"tools": []}
 
     async def _resources(self, _: Any) -> dict[str, Any]:
-        return {"resources": []}
+        listed = self.entries.values() if self.lists_resources else ()
+        return {
+            "resources": [
+                {"uri": it["uri"], "mimeType": "text/markdown", **_named(it)} for it in listed
+            ]
+        }
 
     async def _read(self, params: Any) -> dict[str, Any]:
         uri = str(params.uri)
@@ -115,7 +127,7 @@ class Publisher:
             raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
         content = self.files[uri]
         try:
-            item = {"text": content.decode()}
+            item = {"text": content.decode(), "mimeType": "text/markdown"}
         except UnicodeDecodeError:
             item = {"blob": base64.b64encode(content).decode()}
         return {"contents": [{"uri": uri, **item}]}
@@ -152,6 +164,10 @@ class Publisher:
             for it in sorted(folders)
         ]
         return {"resources": found}
+
+
+def _named(entry: Mapping[str, Any]) -> dict[str, str]:
+    return {key: entry["frontmatter"][key] for key in ("name", "description")}
 
 
 @asynccontextmanager
