@@ -63,6 +63,7 @@ async def test_a_folder_beside_the_file_is_served_with_digests(era: Era, tmp_pat
 
 async def test_a_change_needs_no_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_module, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(folder_module, "_SHARE", 0.0)
     monkeypatch.setattr(listings, "_LEAST_FRESH", 0.0)
     write(tmp_path / "skills", "one")
     async with serving(tmp_path) as gateway:

@@ -14,6 +14,7 @@ UNIX = pytest.mark.skipif(sys.platform == "win32", reason="links need rights on 
 @pytest.fixture(autouse=True)
 def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_module, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(folder_module, "_SHARE", 0.0)
 
 
 def write(

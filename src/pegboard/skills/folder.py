@@ -32,6 +32,8 @@ DEEPEST = 12
 LARGEST_MAIN = 1024 * 1024
 LOOK_AGAIN = 1.0
 """Seconds in which a folder is not looked through again."""
+_SHARE = 30.0
+"""How many times as long as a look the pause after it is, at least."""
 _LEFT_OUT = frozenset({"__pycache__", "node_modules"})
 # Not `mimetypes`, which reads the files of each machine, and so differs between them.
 _MEDIA_TYPES = {
@@ -97,15 +99,18 @@ class SkillFolder:
         """What the last look found wrong."""
         self._known: dict[str, _Known] = {}
         self._skills: dict[str, Skill] = {}
-        self._looked_at = -LOOK_AGAIN
+        self._look_at = 0.0
         self._lock = threading.Lock()
 
     def skills(self) -> dict[str, Skill]:
         """Return the skills by URI, sorted; this reads the disk, so call it in a thread."""
         with self._lock:
-            if monotonic() - self._looked_at >= LOOK_AGAIN:
+            began = monotonic()
+            if began >= self._look_at:
                 self._look()
-                self._looked_at = monotonic()
+                taken = monotonic() - began
+                # A folder of thousands of skills must not keep a core busy.
+                self._look_at = monotonic() + max(LOOK_AGAIN, _SHARE * taken)
             return self._skills
 
     def read(self, uri: str) -> tuple[Skill, bytes] | None:
@@ -126,7 +131,7 @@ class SkillFolder:
                 if content is not None and digest_of(content) == skill.files[uri].digest:
                     return skill, content
             with self._lock:
-                self._looked_at = -LOOK_AGAIN
+                self._look_at = 0.0
         return None
 
     def _look(self) -> None:
@@ -183,7 +188,7 @@ def _skill_places(
             problems.append(FolderProblem(".", words))
             return
         if place and any(it.name == MAIN for it in entries):
-            signs = _signs(root, place, problems)
+            signs = _signs(root, place, entries, problems)
             seen += len(signs)
             if signs:
                 yield place, signs
@@ -223,14 +228,16 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _signs(root: Path, place: str, problems: list[FolderProblem]) -> dict[str, _Sign]:
+def _signs(
+    root: Path, place: str, entries: list[os.DirEntry[str]], problems: list[FolderProblem]
+) -> dict[str, _Sign]:
     """Return the files of a skill, by their paths in it; one more than the most is enough."""
     signs: dict[str, _Sign] = {}
     waiting = [("", 0)]
     while waiting and len(signs) <= MOST_FILES:
         inside, depth = waiting.pop()
-        where = f"{place}/{inside}" if inside else place
-        for it in _entries(root, where, problems):
+        found_here = _entries(root, f"{place}/{inside}", problems) if inside else entries
+        for it in found_here:
             path = f"{inside}/{it.name}" if inside else it.name
             try:
                 found = it.stat(follow_symlinks=False)

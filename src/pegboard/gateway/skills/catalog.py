@@ -136,9 +136,14 @@ class SkillCatalog:
             return False
         return visibility.sees_of(server, uri, tags)
 
-    def finds(self, visibility: Visibility) -> Callable[[Tool], bool]:
-        """Return a function that tells whether a search of a client may find a tool or a skill."""
+    def finds(self, visibility: Visibility) -> Callable[[Tool], bool] | None:
+        """Return a function that tells whether a search of a client may find a tool or a skill.
+
+        It is ``None`` when the client may find everything, because searches are faster then.
+        """
         skills, sees_tool = self.by_document, visibility.visible
+        if sees_tool is None:
+            return None
 
         def admits(tool: Tool) -> bool:
             found = skills.get(tool.name)
@@ -146,7 +151,7 @@ class SkillCatalog:
                 return self.sees(found, visibility)
             # A skill that is just going is in the index, and not here.
             is_tool = not tool.name.startswith(_MARK) or tool.tags != _TAGS
-            return is_tool and (sees_tool is None or sees_tool(tool))
+            return is_tool and sees_tool(tool)
 
         return admits
 
