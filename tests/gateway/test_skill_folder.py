@@ -116,7 +116,8 @@ async def test_skills_of_this_machine_belong_to_no_server(tmp_path: Path) -> Non
                 await caller.send("resources/directory/read", uri="skill://git")
             assert (await caller.call("get_skill", name="git"))["isError"] is True
         insider = Caller(gateway, principal=Principal(subject="k", scopes=scopes))
-        assert "About git" in text_of(await insider.call("get_skill", name="git"))
+        for name in ("git", "skill:git", "skill://git/SKILL.md"):
+            assert "About git" in text_of(await insider.call("get_skill", name=name))
 
 
 async def test_another_tenant_has_another_folder(tmp_path: Path) -> None:

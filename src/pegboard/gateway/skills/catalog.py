@@ -175,7 +175,7 @@ class SkillCatalog:
             SkillNotFoundError: when there is none that the client may see, or there are several.
         """
         wanted = name.removeprefix(_MARK)
-        found = self._labels.get(wanted) or self._shown.get(wanted)
+        found = self._shown.get(name) or self._labels.get(wanted)
         if found is not None and self.sees(found, visibility):
             return found
         seen = self.seen(visibility)

@@ -1,7 +1,9 @@
 """SkillReader: reads files of skills, and passes on only what their entries describe."""
 
+import posixpath
 from collections.abc import Mapping
 from typing import Any, cast
+from urllib.parse import quote, unquote
 
 from anyio.to_thread import run_sync
 
@@ -16,7 +18,7 @@ from pegboard.skills.entry import MOST_BYTES
 from pegboard.skills.folder import content_item
 from pegboard.skills.integrity import check_front_matter
 
-__all__ = ["SkillReader"]
+__all__ = ["SkillReader", "file_of"]
 
 _LARGE = 256 * 1024
 """Bytes from which a digest is computed in a thread."""
@@ -104,6 +106,23 @@ class SkillReader:
             if now is None or now == file:
                 raise
             return await _check(fresh, uri, now, contents)
+
+
+def file_of(skill: Skill, path: str) -> str:
+    """Return the URI of a file of a skill at its server, by its path in the folder of the skill.
+
+    Raises:
+        SkillNotFoundError: when the skill has no such file.
+    """
+    wanted = posixpath.normpath(path)
+    if skill.files is None:
+        if wanted.startswith(("/", "..")):
+            raise SkillNotFoundError(path, within=skill.name)
+        return f"{skill.root}/{quote(wanted)}"
+    paths = {unquote(it.removeprefix(f"{skill.root}/")): it for it in skill.files}
+    if wanted not in paths:
+        raise SkillNotFoundError(path, nearest=sorted(paths), within=skill.name)
+    return paths[wanted]
 
 
 async def _check(skill: Skill, uri: str, file: SkillFile, contents: object) -> bytes:

@@ -1,5 +1,6 @@
 """TenantSkills: the skills of one tenant: its lists, its catalogue, and what clients can ask."""
 
+import logging
 from collections.abc import Callable, Sequence
 from time import monotonic
 
@@ -15,6 +16,8 @@ from pegboard.hub import Hub
 from pegboard.upstream import ResourcesChanged, ServerEvent, ServerUp
 
 __all__ = ["TenantSkills"]
+
+logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
 _QUIET = 1.0
 
@@ -55,6 +58,9 @@ class TenantSkills:
         self.methods: SkillMethods = SkillMethods(
             hub, self._listings, self.catalog, uris, ttl_ms=ttl_ms
         )
+        self._group = group
+        if self.methods.are_offered:
+            self._learn_soon()
         self.fallback: SkillFallback = SkillFallback(hub, self._listings, self.catalog, self.reader)
 
     async def learn(self) -> None:
@@ -65,6 +71,10 @@ class TenantSkills:
         if await self._listings.current(wakes=False):
             self.quiet_until = monotonic() + _QUIET
 
+    async def list_all(self) -> None:
+        """Wait, but not long, for the skills of all servers; those that sleep are woken."""
+        await self._listings.current()
+
     def close(self) -> None:
         """Stop following the servers."""
         self._stop()
@@ -74,6 +84,16 @@ class TenantSkills:
         if isinstance(event, ServerUp | ResourcesChanged):
             self._listings.take_in(event)
             self.quiet_until = 0.0
+            if self._listings.offers(event.server):
+                self._learn_soon()
+
+    def _learn_soon(self) -> None:
+        """List skills before a search needs them; no file is read for it."""
+        try:
+            self._group.start_soon(self.learn)
+        except RuntimeError:
+            # The gateway is closed, and the hub closes soon.
+            logger.debug("group_is_gone")
 
     def _changed(self, is_news: bool) -> None:  # noqa: FBT001 - a callback
         changed = self.catalog.changed()

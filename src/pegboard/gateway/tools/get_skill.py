@@ -1,17 +1,15 @@
 """get_skill: one file of a skill as text for a model, checked, with its origin."""
 
-import posixpath
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
-from pegboard.errors import SkillNotFoundError
 from pegboard.gateway.builtin_tool import SKILL_TOOL, BuiltinTool, CallerContext, respond
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.skills.catalog import ShownSkill
 from pegboard.gateway.skills.fallback import origin_line
+from pegboard.gateway.skills.reading import file_of
 from pegboard.gateway.skills.tenant_skills import TenantSkills
 from pegboard.model import Annotations, Tool
-from pegboard.skills import Skill
 from pegboard.skills.entry import MAIN
 
 __all__ = ["get_skill"]
@@ -43,7 +41,7 @@ def get_skill(skills: TenantSkills, result_cache: ResultCache, *, limit: int) ->
         shown = skills.catalog.named(arguments["name"], caller.visibility)
         skill = shown.skill
         caller.visibility.check_use(skill.server, shown.uri)
-        uri = _uri_of(skill, arguments["path"])
+        uri = file_of(skill, arguments["path"])
         content = await skills.reader.read(skill, uri)
         try:
             text = content.decode("utf-8")
@@ -56,23 +54,6 @@ def get_skill(skills: TenantSkills, result_cache: ResultCache, *, limit: int) ->
         return result_cache.shortened(result, owner=caller.owner, tool=owner, limit=limit)
 
     return BuiltinTool(DEFINITION, run)
-
-
-def _uri_of(skill: Skill, path: str) -> str:
-    """Return the URI of a file of a skill at its server, by its path in the folder of the skill.
-
-    Raises:
-        SkillNotFoundError: when the skill has no such file.
-    """
-    wanted = posixpath.normpath(path)
-    if skill.files is None:
-        if wanted.startswith(("/", "..")):
-            raise SkillNotFoundError(path, within=skill.name)
-        return f"{skill.root}/{quote(wanted)}"
-    paths = {unquote(it.removeprefix(f"{skill.root}/")): it for it in skill.files}
-    if wanted not in paths:
-        raise SkillNotFoundError(path, nearest=sorted(paths), within=skill.name)
-    return paths[wanted]
 
 
 def _heading(shown: ShownSkill, uri: str) -> str:
