@@ -28,6 +28,17 @@ def run_scenario(url: str, scenario: str, revision: str, folder: Path) -> list[s
     return found
 
 
+def run_client(command: str, scenario: str, folder: Path) -> dict[str, str]:
+    """Return the status of each check of a scenario about a client, which a command starts."""
+    words = [NODE, SUITE, "client", "--command", command, "--scenario", scenario, "-o", folder]
+    run = subprocess.run(words, capture_output=True, encoding="utf-8", timeout=170, check=False)
+    checks = [
+        it for path in folder.rglob("checks.json") for it in json.loads(path.read_text("utf-8"))
+    ]
+    assert checks, run.stderr
+    return {it["id"]: it["status"] for it in checks}
+
+
 def _run(url: str, options: list[str], folder: Path, *, counted: set[str]) -> Failures:
     command = [NODE, SUITE, "server", "--url", url, *options, "-o", folder]
     run = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=170, check=False)

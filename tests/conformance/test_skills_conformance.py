@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.suite import run_scenario
+from tests.conformance.suite import run_client, run_scenario
 from tests.journeys.process import ROOT, gateway_process, serve_command, serving, serving_process
 from tests.skills.test_folder import write
 
@@ -81,3 +81,13 @@ def test_a_folder_of_skills_conforms_in_both_eras(
     folder_gateway: str, scenario: str, revision: str, tmp_path: Path
 ) -> None:
     assert faults(folder_gateway, scenario, revision, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "what", ["no-prefetch", "verify-digest", "verify-size", "verify-frontmatter"]
+)
+def test_a_model_at_the_gateway_gets_only_what_is_verified(what: str, tmp_path: Path) -> None:
+    load = "" if what == "no-prefetch" else " --load"
+    command = f"{sys.executable} -m tests.conformance.skills_host{load}"
+    statuses = run_client(command, f"sep-2640-client-{what}", tmp_path)
+    assert set(statuses.values()) == {"SUCCESS"}, statuses
