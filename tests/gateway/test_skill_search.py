@@ -179,6 +179,20 @@ async def test_what_a_description_hides_is_shown_to_models_and_kept_in_the_entry
         assert (await caller.call("get_skill", name="a"))["isError"] is True
 
 
+async def test_clients_are_told_of_the_skills_of_a_server_that_starts_late() -> None:
+    docs = Publisher("skill://a")
+    docs.server.extensions.clear()
+    async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, "legacy")
+        gateway.connected(caller.client, caller.wire)
+        assert "get_skill" not in await caller.names()
+        docs.server.extensions[SKILLS] = {}
+        await it.server("docs").stop()
+        await it.server("docs").start()
+        await caller.wire.next("notifications/tools/list_changed")
+        assert "get_skill" in await caller.names()
+
+
 async def test_clients_are_told_when_skills_change() -> None:
     docs = Publisher("skill://a")
     async with hub(docs.config("docs")) as it, Gateway(it) as gateway:

@@ -96,7 +96,7 @@ class SkillListings:
         group: runs the tasks that ask them, so that a late answer is cached, too.
         seconds: how long a list waits for a server.
         ttl_ms: how long a list counts as current, at most.
-        on_change: called when a list has changed, with true if clients may have seen the old one.
+        on_change: called when a list has changed.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class SkillListings:
         *,
         seconds: float,
         ttl_ms: int,
-        on_change: Callable[[bool], None],
+        on_change: Callable[[], None],
     ) -> None:
         self._hub = hub
         self._group = group
@@ -233,7 +233,7 @@ class SkillListings:
         if known is not None and known.skills is not None and skill.uri in known.skills:
             if known.skills[skill.uri].entry != skill.entry:
                 known.put({**known.skills, skill.uri: skill})
-                self._on_change(True)  # noqa: FBT003 - clients may have seen it
+                self._on_change()
             return
         self._got[skill.server, skill.uri] = skill
         self._got.move_to_end((skill.server, skill.uri))
@@ -246,7 +246,7 @@ class SkillListings:
         if known is not None and known.skills is not None and uri in known.skills:
             known.put({place: it for place, it in known.skills.items() if place != uri})
             known.is_stale = True
-            self._on_change(True)  # noqa: FBT003 - clients may have seen it
+            self._on_change()
 
     def _settings(self, server: str) -> dict[str, Any] | None:
         """Return the settings of the extension under ``skills``; ``None`` if they are unknown."""
@@ -304,9 +304,8 @@ class SkillListings:
             if before is None or {k: it.entry for k, it in before.items()} != {
                 k: it.entry for k, it in skills.items()
             }:
-                is_late = monotonic() - known.asked_at > self._seconds
                 known.put(skills)
-                self._on_change(before is not None or is_late)
+                self._on_change()
         except PegboardError as error:
             known.failed_at, known.is_stale = monotonic(), True
             context = {"server": source, "reason": str(error)}

@@ -31,7 +31,7 @@ class TenantSkills:
         uris: the URIs of resources in the gateway.
         seconds: how long a list waits for a server.
         ttl_ms: how long a list counts as current, at most.
-        on_change: called with the skills that changed, when clients may have seen others.
+        on_change: called with the skills that are new, changed or gone.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class TenantSkills:
             # The gateway is closed, and the hub closes soon.
             logger.debug("group_is_gone")
 
-    def _changed(self, is_news: bool) -> None:  # noqa: FBT001 - a callback
+    def _changed(self) -> None:
         changed = self.catalog.changed()
-        if is_news and changed:
+        # Also of the first list: a client may have listed tools before the server was up.
+        if changed:
             self._on_change(changed)
