@@ -105,10 +105,11 @@ async def test_skills_are_announced_where_there_may_be_some() -> None:
         assert (await Caller(gateway).send("skills/list"))["skills"] == []
 
 
-async def test_a_server_without_the_extension_is_never_asked_for_skills() -> None:
+@pytest.mark.parametrize("lazy", [True, False])
+async def test_a_server_without_the_extension_is_never_asked_for_skills(*, lazy: bool) -> None:
     plain = Publisher(REFUNDS)
     plain.server.extensions.clear()
-    async with hub(plain.config("plain")) as it, Gateway(it) as gateway:
+    async with hub(plain.config("plain", lazy=lazy)) as it, Gateway(it) as gateway:
         caller = Caller(gateway)
         assert await uris_of(caller) == []
         with pytest.raises(RpcError):
@@ -136,6 +137,14 @@ async def test_a_changed_file_is_refused_with_the_names_of_server_and_skill() ->
         failed = await caller.call("get_skill", name="docs/acme/refunds", path="refs/A.md")
         assert failed["isError"] is True
         assert "'docs'" in text_of(failed)
+
+
+async def test_an_entry_with_another_size_is_a_mismatch_although_the_digest_is_right() -> None:
+    docs = Publisher(REFUNDS)
+    docs.entries[f"{REFUNDS}/SKILL.md"]["resources"][1]["size"] += 1
+    async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
+        with pytest.raises(RpcError, match="bytes, and its entry says"):
+            await Caller(gateway).send("resources/read", uri=f"docs+{REFUNDS}/refs/A.md")
 
 
 async def test_a_file_is_verified_even_if_the_client_never_listed_skills() -> None:
