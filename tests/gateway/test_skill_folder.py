@@ -151,3 +151,22 @@ async def test_a_setting_that_is_no_path_is_a_problem_of_the_file(said: Any) -> 
     async with Hub.open({"mcpServers": {}, "skills": said}) as it, Gateway(it) as gateway:
         assert [problem.severity for problem in it.loaded.problems] == ["error"]
         assert await all_skills(Caller(gateway)) == []
+
+
+async def test_a_folder_that_the_file_no_longer_names_is_gone(tmp_path: Path) -> None:
+    write(tmp_path / "skills", "git")
+    write(tmp_path / "others", "other")
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {}, "skills": "skills"}', "utf-8")
+    async with Hub.open(file) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        assert [it["uri"] for it in await all_skills(caller)] == ["skill://git/SKILL.md"]
+        file.write_text('{"mcpServers": {}, "skills": "others"}', "utf-8")
+        await it.reload()
+        assert [it["uri"] for it in await all_skills(caller)] == ["skill://other/SKILL.md"]
+        file.write_text('{"mcpServers": {}}', "utf-8")
+        await it.reload()
+        assert await all_skills(caller) == []
+        assert "get_skill" not in await caller.names()
+        with pytest.raises(RpcError):
+            await caller.send("resources/read", uri="skill://other/SKILL.md")

@@ -116,15 +116,16 @@ class SkillListings:
         self._lists: dict[Source, _SkillList] = {}
         self._got: OrderedDict[tuple[str, str], Skill] = OrderedDict()
         self._folder: SkillFolder | None = None
+        self._sources: list[Source] = []
 
     @property
     def folder(self) -> SkillFolder | None:
         """The folder that the configuration names."""
         path = self._hub.loaded.skills
-        if path is None:
-            self._folder = None
-        elif self._folder is None or self._folder.path != path:
-            self._folder = SkillFolder(path)
+        if path != (None if self._folder is None else self._folder.path):
+            # The configuration was read again.
+            self._folder = None if path is None else SkillFolder(path)
+            self._lists.pop(None, None)
         return self._folder
 
     def sources(self) -> list[Source]:
@@ -162,7 +163,12 @@ class SkillListings:
                 answered is waited for.
         """
         asked: list[_SkillList] = []
-        for source in self.sources():
+        sources = self.sources()
+        if sources != self._sources:
+            # The skills of a server that is gone or switched off go with it.
+            self._sources = sources
+            self._on_change()
+        for source in sources:
             known = self._asked(source, wakes=wakes)
             if known is not None and (wakes or known.skills is None):
                 asked.append(known)
