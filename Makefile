@@ -12,9 +12,10 @@ NPM_CLIENTS := .tools/npm-clients/.installed
 NODE := .tools/node/.installed
 LEGACY_SDK := .tools/legacy/.installed
 CLIENTS := .tools/fastmcp/.installed .tools/langchain/.installed
+SKILL_SERVER := .tools/fastmcp-skills/.installed
 LLM_SDKS := .tools/llm-sdks/.installed
 ORACLES := .tools/oracles/registrytools/.installed .tools/oracles/agentscope/.installed .tools/oracles/liteai/.installed
-STRANGERS := $(NPM_SERVERS) $(NODE) $(LEGACY_SDK) $(CLIENTS) $(LLM_SDKS)
+STRANGERS := $(NPM_SERVERS) $(NODE) $(LEGACY_SDK) $(CLIENTS) $(SKILL_SERVER) $(LLM_SDKS)
 TEACHERS := .tools/training/.installed
 
 export UV_PYTHON_DOWNLOADS := never
@@ -80,6 +81,13 @@ $(CLIENTS): $(UV)
 	@echo "Installing $(PACKAGES) into $(@D)/" >&2
 	@$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
 	@$(UV) pip install --quiet --python $(@D)/bin/python '$(PACKAGES)'
+	@touch $@
+
+# A server and a client of skills. It asks for certificates so new that some package indexes lack them.
+$(SKILL_SERVER): $(UV)
+	@echo "Installing fastmcp-slim 4.1.8 into $(@D)/" >&2
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	@$(UV) pip install --quiet --python $(@D)/bin/python --override <(echo 'certifi>=2025') 'fastmcp-slim[server]==4.1.8'
 	@touch $@
 
 # The systems whose names `pegboard.compat` has, as their users have them; both sides run the same scenarios.

@@ -25,6 +25,8 @@ JSON = {
     "show": "show:tool_as_json",
     "call": "catalogue.calling:result_as_json",
     "tools": "tools:tool_as_json",
+    "skills list": "skills:skill_as_json",
+    "skills show": "skills:skill_as_json",
     "categories": "categories:category_as_json",
     "cost": "cost:cost_as_json",
     "calls": "calls:call_as_json",

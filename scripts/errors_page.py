@@ -42,6 +42,7 @@ REMEDIES = {
     "InvalidQueryError": "Change what `option` names: the text, the limit or a filter.",
     "InvalidPatternError": "Correct the expression at `position`. Look-arounds and back-references are not supported.",
     "SearcherNotFoundError": "Use a method from `known`, or install the package that provides it.",
+    "SkillNotFoundError": "Use a name from `nearest`, or search with `search_tools`.",
     "SearchDataError": "Install Pegboard again: the word table is a part of it.",
     "StorageError": "Catch it to handle every failure of a store; `url` says which store.",
     "StoreUnavailableError": "Free disk space, correct the permissions or start the database, and try again. Nothing was changed.",
@@ -56,6 +57,7 @@ REMEDIES = {
     "UntrustedAddressError": "Check the authorization server of the server. If you trust it, add `host` to `oauth.trusted_hosts` of the server's entry. Nothing was sent to it.",
     "NotConnectedError": "Connect first, or use the hub or client inside its `async with`.",
     "ConnectionLostError": "Check whether the tool has run before you repeat the call. Pegboard reconnects the server by itself.",
+    "SkillIntegrityError": "List the skill again: its server may just have changed it. If the error stays, do not use the skill, and ask who runs `server`.",
     "ProtocolError": "Read `rpc_code` and `rpc_message`: the server refused the request, or its response was invalid.",
     "UnsupportedResultError": "Check whether the tool has run before you repeat the call. Configure the server to answer with plain results.",
 }

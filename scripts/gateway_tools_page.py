@@ -10,6 +10,7 @@ from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.passthrough.resources import OwnResources
 from pegboard.gateway.tools import (
     call_tool,
+    get_skill,
     get_tool_definition,
     list_tools_by_category,
     read_result,
@@ -27,6 +28,7 @@ __all__ = ["DEFINITIONS", "page"]
 DEFINITIONS: tuple[Tool, ...] = (
     search_tools.DEFINITION,
     get_tool_definition.DEFINITION,
+    get_skill.DEFINITION,
     list_tools_by_category.DEFINITION,
     register_tool.REGISTER,
     register_tool.UNREGISTER,
@@ -39,7 +41,8 @@ _OPENING = """# Tools of the gateway
 
 <!-- Made by `python -m scripts.reference` out of the code: change it there. -->
 
-What a model sees on the `search` surface, exactly as `tools/list` says it. How they are used:
+What a model sees on the `search` surface, exactly as `tools/list` says it. `get_skill` is listed
+only where there are [skills](../guides/skills.md). How they are used:
 [What clients of the gateway see](../guides/gateway.md). A credential is shown those that its scopes
 allow. A client over HTTP without a credential has every scope but `register`, which
 `pegboard serve --allow-register` adds.

@@ -47,6 +47,8 @@ from pegboard.errors import (
     RateLimitedError,
     SearchDataError,
     SearcherNotFoundError,
+    SkillIntegrityError,
+    SkillNotFoundError,
     UnauthenticatedError,
 )
 
@@ -76,6 +78,8 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     InvalidPatternError("(", "missing )", position=0): (InvalidQueryError,),
     SearcherNotFoundError("m", known=["n"]): (InvalidQueryError, KeyError),
     SearchDataError("m"): (RuntimeError,),
+    SkillNotFoundError("s", nearest=["t"]): (KeyError, ValueError),
+    SkillIntegrityError("m", server="s", skill="u", uri="v"): (UpstreamError, RuntimeError),
     StorageError("m", url="u"): (),
     StoreUnavailableError("m", url="u"): (StorageError, OSError),
     StoreDamagedError("m.", url="u", remedy="r", line=1, column=2): (StorageError, ValueError),

@@ -98,6 +98,39 @@ def first(job: dict[str, Any]) -> dict[str, float]:
     return {"first": _seconds(lambda: registry.search("send an e-mail", method="embedding"))}
 
 
+def skills(job: dict[str, Any]) -> dict[str, float]:
+    """A question over tools alone, and over as many tools and skills in the same index."""
+    real, texts = _read(job)
+    tools = _tools(real, job["count"])
+    alone, both = Registry(), Registry()
+    for registry in (alone, both):
+        registry.register_many(tools)
+    # Skills have a name and a description, as some tools do.
+    made = _tools(real, job["skills"], seed=2640)
+    documents = (
+        Tool(
+            name=f"skill:docs/{number}-{it.name}"[:500], description=it.description, tags=("skill",)
+        )
+        for number, it in enumerate(made)
+    )
+    both.show_documents({it.name: it for it in documents})
+    texts = texts[:300]
+    ways: dict[str, Callable[[str], object]] = {
+        "alone": alone.search,
+        "both": lambda text: both.search(text, documents=True),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(job["rounds"]):
+        # In turns, so that what else the machine does slows both.
+        turn = list(ways) if number % 2 else list(ways)[::-1]
+        for name in turn:
+            search = ways[name]
+            times[name] += [
+                _seconds(lambda text=text, search=search: search(text)) for text in texts
+            ]
+    return {name: median(it[len(texts) :]) for name, it in times.items()}
+
+
 def version(_: dict[str, Any]) -> dict[str, str]:
     """Which table of words is in use."""
     return {"version": shipped_meaning().version}
@@ -156,6 +189,7 @@ _measurements = {
     "names": names,
     "build": build,
     "first": first,
+    "skills": skills,
     "version": version,
 }
 print(json.dumps(_measurements[_job["measurement"]](_job)))

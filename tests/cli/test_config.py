@@ -9,6 +9,7 @@ import pytest
 from pegboard.cli.main import main
 from pegboard.config import config_schema
 from tests.cli.handy import Home, Terminal
+from tests.skills.test_folder import write
 
 Run = Callable[..., tuple[int, str, str]]
 CANARY = "sk-proj-4f9aB7cD2eF8gH1iJ3kL5mN6"
@@ -133,3 +134,16 @@ def test_on_a_narrow_terminal_a_file_is_named_whole(tmp_path: Path) -> None:
         assert terminal.end() == 0
     for place in ("mcp.json", "config/pegboard/mcp.json"):
         assert f"{tmp_path / place}" in terminal.shown
+
+
+def test_a_broken_skill_is_a_warning_with_a_remedy(home: Path, run: Run) -> None:
+    project = home / "project"
+    write(project / "skills", "bad", "name: [")
+    write(project / "skills", "good")
+    (project / "mcp.json").write_text('{"mcpServers": {}, "skills": "skills"}', encoding="utf-8")
+    code, out, _ = run("check", "--json")
+    [problem] = json.loads(out)
+    assert (code, problem["severity"]) == (1, "warning")
+    assert "bad: its front matter is not valid YAML in line 2" in problem["message"]
+    write(project / "skills", "bad")
+    assert run("check")[0] == 0

@@ -9,6 +9,7 @@ import pytest
 from pegboard.doctor import Report, diagnose
 from pegboard.errors import ServerNotFoundError
 from tests.doctor.patients import TOOL, assert_in_words, codes, report_of, script, speaking
+from tests.skills.test_folder import write
 
 
 async def of_file(path: Path, content: Any, mode: int = 0o600) -> Report:
@@ -231,3 +232,14 @@ async def test_a_folder_of_pegboard_that_others_can_look_into_is_told(
     [finding] = (await report_of({"it": speaking(TOOL)}, store=store)).findings
     assert (finding.code, finding.place) == ("readable_by_others", str(opened))
     assert f"`chmod -R go= {opened}`" in finding.remedy
+
+
+async def test_a_broken_skill_is_told_with_a_remedy_and_stops_nothing(path: Path) -> None:
+    write(path.parent / "skills", "bad", "name: other\ndescription: x")
+    write(path.parent / "skills", "good")
+    report = await of_file(path, {"mcpServers": {}, "skills": "./skills"})
+    [finding] = report.findings
+    assert (finding.code, finding.severity) == ("bad_skill", "warning")
+    assert "its `name` is 'other'" in finding.what
+    assert finding.remedy.startswith("Rename the folder to 'other'")
+    assert finding.place == str(path.parent / "skills/bad")

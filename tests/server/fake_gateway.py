@@ -33,7 +33,7 @@ class FakeGateway:
     def instructions_for(self, face: Face) -> str:
         return f"Call echo on the {face.surface} surface."
 
-    def capabilities(self, client_version: str) -> dict[str, Any]:
+    def capabilities(self, client_version: str, client: Any = None) -> dict[str, Any]:
         return {"tools": {"listChanged": True}, "logging": {}}
 
     def own_tool(self, request: ClientRequest) -> str:

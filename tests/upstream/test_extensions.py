@@ -99,3 +99,37 @@ async def test_a_list_of_an_unknown_type_is_an_error_of_the_server_and_no_empty_
         with pytest.raises(ProtocolError, match="'later'"):
             await hub.server("it").refresh()
         assert [tool.name for tool in hub.registry.tools()] == ["mcp_it_go"]
+
+
+@pytest.mark.parametrize("protocol", ["2026-07-28", "legacy"])
+@pytest.mark.parametrize("is_gateway", [True, False])
+async def test_a_gateway_declares_skills_when_a_session_begins(
+    protocol: Any, *, is_gateway: bool
+) -> None:
+    said: list[Any] = []
+    server = HostedServer(saying(lambda request: answer("200 OK", result(request), **JSON)))
+    greet = server.greet
+
+    def noting(request: dict[str, Any]) -> bytes:
+        params = request.get("params") or {}
+        if request.get("method") == "server/discover":
+            said.append(params["_meta"][CAPABILITIES])
+        elif request.get("method") == "initialize":
+            said.append(params["capabilities"])
+            info = {"name": "it", "version": "1"}
+            welcome: dict[str, Any] = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "serverInfo": info,
+            }
+            return answer("200 OK", result(request, **welcome), **JSON)
+        return greet(request)
+
+    server.greet = noting
+    async with listening(server):
+        config = config_of(server, protocol=protocol)
+        async with hub_of(config, relays_questions=is_gateway) as hub:
+            await hub.server("it").start()
+    expected = {"io.modelcontextprotocol/skills": {}} if is_gateway else None
+    assert said
+    assert [it.get("extensions") for it in said] == [expected] * len(said)

@@ -16,6 +16,7 @@ from pegboard.doctor.checks.definitions import KnownTool, check_definitions
 from pegboard.doctor.checks.descriptions import check_descriptions, check_instructions
 from pegboard.doctor.checks.duplicates import find_duplicates
 from pegboard.doctor.checks.names import check_names
+from pegboard.doctor.checks.skills import check_skills
 from pegboard.doctor.checks.store import check_folders, check_store
 from pegboard.doctor.probes.conversation import why_conversation_failed
 from pegboard.doctor.probes.http import TryOut
@@ -80,9 +81,11 @@ async def diagnose(  # noqa: PLR0913 - each can be left out
         *map(serves_itself, itself),
         *check_configuration(loaded, chosen, names),
         *await anyio.to_thread.run_sync(check_file_mode, loaded),
+        *await anyio.to_thread.run_sync(check_skills, loaded),
         *findings,
     ]
-    if not loaded.servers and all(it.severity == "warning" for it in loaded.problems):
+    is_empty = not loaded.servers and loaded.skills is None
+    if is_empty and all(it.severity == "warning" for it in loaded.problems):
         findings.insert(0, _no_servers(loaded.path))
     checks = _ServerChecks(limits or ProbeLimits(), on_checkup, on_login=on_login)
     others = [it for it in chosen if it not in itself]

@@ -47,6 +47,7 @@ CODES: dict[str, Code] = {
     "shell_syntax": Code("warning", "only a shell would understand an argument"),
     "itself": Code("error", "an entry is Pegboard itself with the same file"),
     "disabled": Code("advice", "the server is switched off"),
+    "bad_skill": Code("warning", "a skill in the folder of skills cannot be served"),
     "store_unusable": Code("error", "the store cannot be opened or read"),
     # Processes
     "command_not_found": Code("error", "the server's program was not found"),

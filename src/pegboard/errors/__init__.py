@@ -31,6 +31,7 @@
     ├── InvalidQueryError        ValueError      the search query cannot be used
     │   ├── InvalidPatternError                  the regular expression is invalid or unsupported
     │   └── SearcherNotFoundError KeyError       no search method has that name
+    ├── SkillNotFoundError       KeyError, ValueError  no skill has that name, or that file
     ├── SearchDataError          RuntimeError    the word table is missing or damaged
     ├── StorageError                             the store could not be read or written
     │   ├── StoreUnavailableError OSError        no disk space, no permission, no server
@@ -45,6 +46,7 @@
         │       └── UntrustedAddressError        its login leads to an address that is not trusted
         ├── NotConnectedError    RuntimeError    it is not connected yet, or not any more
         ├── ConnectionLostError  ConnectionError it went away in mid-call; the tool may have run
+        ├── SkillIntegrityError  RuntimeError    a file of a skill is not what its entry says
         └── ProtocolError        RuntimeError    it answered with an error, or not as MCP requires
             └── UnsupportedResultError           its result has a type that Pegboard does not carry
 
@@ -106,6 +108,7 @@ from pegboard.errors.servers import (
     UntrustedAddressError,
     UpstreamError,
 )
+from pegboard.errors.skills import SkillIntegrityError, SkillNotFoundError
 from pegboard.errors.stores import (
     RevisionConflictError,
     StorageError,
@@ -148,6 +151,8 @@ __all__ = [
     "ServerNotFoundError",
     "ServerTimeoutError",
     "ServerUnavailableError",
+    "SkillIntegrityError",
+    "SkillNotFoundError",
     "StorageError",
     "StoreDamagedError",
     "StoreUnavailableError",

@@ -17,6 +17,7 @@ __all__ = [
     "CATEGORIES",
     "OWN_NAMES",
     "OWN_RESOURCES",
+    "SKILL_TOOL",
     "STATS",
     "BuiltinTool",
     "CallerContext",
@@ -30,10 +31,13 @@ STATS = "registry://stats"
 OWN_RESOURCES = (CATEGORIES, STATS)
 
 
+SKILL_TOOL = "get_skill"
+"""The tool that is listed only where there are skills."""
 OWN_NAMES = frozenset(
     {
         "search_tools",
         "get_tool_definition",
+        SKILL_TOOL,
         "list_tools_by_category",
         "call_tool",
         "read_result",

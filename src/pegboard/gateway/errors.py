@@ -28,6 +28,7 @@ from pegboard.errors import (
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
+    SkillIntegrityError,
     StorageError,
     ToolNotFoundError,
     UnsupportedResultError,
@@ -132,6 +133,8 @@ def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
     if isinstance(error, ProtocolError) and error.rpc_code is not None:
         return RpcError(error.rpc_code, error.rpc_message or words, error.data)
     data: dict[str, Any] = {"code": error.code}
+    if isinstance(error, SkillIntegrityError):
+        data |= {"server": error.server, "skill": error.skill}
     if isinstance(error, ToolNotFoundError):
         data["nearest"] = list(error.nearest)
         if error.unavailable:

@@ -23,10 +23,10 @@ from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_i
 from pegboard.gateway.sessions import ClientSession, Sessions
 from pegboard.gateway.tenants import Common, OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
-from pegboard.model.principal import Principal, Scope
+from pegboard.model.principal import DEFAULT_TENANT, Principal, Scope
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import LimitUse
-from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS, UI, without
+from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS, SKILLS, UI, without
 from pegboard.version import installed_version
 
 __all__ = ["Gateway"]
@@ -120,18 +120,26 @@ class Gateway(AsyncContextManagerMixin):
         """Return the instructions for a model; empty on the full surface."""
         return _SEARCH_WORDS if face.surface == "search" else ""
 
-    def capabilities(self, client_version: str) -> dict[str, Any]:
-        """Return the capabilities of the gateway, for a client with this protocol version."""
+    def capabilities(self, client_version: str, client: Client | None = None) -> dict[str, Any]:
+        """Return the capabilities of the gateway, for a client with this protocol version.
+
+        The extension for skills is among them if the tenant of the client may have any.
+        """
         can: dict[str, Any] = {
             "tools": {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
             "prompts": {"listChanged": True},
             "logging": {},
         }
-        has_apps = self.options.apps
-        announced = {it: has for it, has in ANNOUNCED_EXTENSIONS.items() if has_apps or it != UI}
-        if announced:
-            can["extensions"] = announced
+        name = DEFAULT_TENANT if client is None else client.principal.tenant
+        tenant = None if self._tenants is None else self._tenants.known(name)
+        extensions = dict(ANNOUNCED_EXTENSIONS)
+        if not self.options.apps:
+            extensions.pop(UI, None)
+        if tenant is not None and not tenant.skills.methods.are_offered:
+            extensions.pop(SKILLS, None)
+        if extensions:
+            can["extensions"] = extensions
         return can if client_version == "2024-11-05" else {**can, "completions": {}}
 
     async def respond(self, request: ClientRequest) -> dict[str, Any]:
@@ -307,7 +315,7 @@ class Gateway(AsyncContextManagerMixin):
 
     def _introduction(self, client: Client) -> dict[str, Any]:
         words = self.instructions_for(client.face)
-        found: dict[str, Any] = {"capabilities": self.capabilities(client.version)}
+        found: dict[str, Any] = {"capabilities": self.capabilities(client.version, client)}
         return {**found, "instructions": words} if words else found
 
     def _known(self, client: Client) -> Tenant | None:

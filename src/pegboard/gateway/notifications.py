@@ -27,6 +27,7 @@ from pegboard.gateway.sessions import (
     ClientSession,
     Listener,
 )
+from pegboard.gateway.skills.catalog import ShownSkill, SkillCatalog
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
@@ -244,6 +245,18 @@ class ChangeNotifier:
         """Notify clients of a list that arrived too late for the request that asked for it."""
         told = PROMPTS if kind == "prompts/list" else RESOURCES
         self._note_of_server(told, server)
+
+    def skills_changed(self, skills: Sequence[ShownSkill], catalog: SkillCatalog) -> None:
+        """Notify clients of changed skills, which some of them see as prompts and resources.
+
+        The tool that reads skills appears with the first one and goes with the last.
+        """
+
+        def concerns(_: Client, visibility: Visibility) -> bool:
+            return any(catalog.sees(it, visibility) for it in skills)
+
+        for method in (PROMPTS, RESOURCES, TOOLS):
+            self._note_all(method, concerns)
 
     def __len__(self) -> int:
         return len(self._listeners)

@@ -47,6 +47,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long a client may cache a list; the gateway notifies it of earlier changes."""
     max_result_chars: int = 5000
     """The length limit for results of tools of this process; servers have their own limit."""
+    max_skill_chars: int = 40_000
+    """The length limit for one file of a skill that `get_skill` returns; the rest is cached."""
     result_cache_on_full: bool = False
     """Also cut and cache long results on the full surface, instead of sending them whole."""
     result_cache_seconds: float = 900.0

@@ -52,8 +52,11 @@ class Router:
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
             "resources/read": self._read_resource,
+            "resources/directory/read": self._read_directory,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
+            "skills/list": self._list_skills,
+            "skills/get": self._get_skill,
             "prompts/list": self._list_prompts,
             "prompts/get": self._get_prompt,
             "completion/complete": self._complete,
@@ -75,6 +78,7 @@ class Router:
         return {}
 
     async def _list_tools(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
+        await tenant.skills.learn()
         if not tenant.surfaces.is_fixed(caller.client):
             await tenant.startup_wait.wait(caller.visibility)
         page = tenant.surfaces.page(caller, caller.request.params.get("cursor"))
@@ -106,6 +110,15 @@ class Router:
 
     async def _read_resource(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         return await tenant.resources.read(caller)
+
+    async def _read_directory(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
+        return await tenant.skills.methods.read_directory(caller)
+
+    async def _list_skills(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
+        return await tenant.skills.methods.page(caller, size=self._size)
+
+    async def _get_skill(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
+        return await tenant.skills.methods.get(caller)
 
     async def _subscribe(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         uri = _uri_in(caller)

@@ -29,7 +29,9 @@ from pegboard.gateway.passthrough.prompts import Prompts
 from pegboard.gateway.passthrough.resources import OwnResources, Resources
 from pegboard.gateway.request import Client, ClientRequest, RpcError
 from pegboard.gateway.resource_uris import ResourceUris
+from pegboard.gateway.skills.tenant_skills import TenantSkills
 from pegboard.gateway.tools.call_tool import call_tool
+from pegboard.gateway.tools.get_skill import get_skill
 from pegboard.gateway.tools.get_tool_definition import get_tool_definition
 from pegboard.gateway.tools.list_tools_by_category import list_tools_by_category
 from pegboard.gateway.tools.read_result import read_result
@@ -97,6 +99,14 @@ class Tenant:
         self.uris: ResourceUris = ResourceUris(hub, apps=options.apps)
         self.tools: ToolList = ToolList(hub.registry, partial(definition_with_page, hub, self.uris))
         self.startup_wait: StartupWait = StartupWait(hub, self.tools)
+        self.skills: TenantSkills = TenantSkills(
+            hub,
+            group,
+            self.uris,
+            seconds=options.list_seconds,
+            ttl_ms=options.ttl_ms,
+            on_change=lambda skills: self.changes.skills_changed(skills, self.skills.catalog),
+        )
         self.registered: RegisteredTools = RegisteredTools(
             hub.registry, most=options.registered_tools, most_bytes=options.registered_bytes
         )
@@ -112,15 +122,24 @@ class Tenant:
             reporter=common.reporter,
         )
         own = (
-            search_tools(hub, self.startup_wait, methods=methods, default=options.search_method),
+            search_tools(
+                hub,
+                self.startup_wait,
+                self.skills,
+                methods=methods,
+                default=options.search_method,
+            ),
             get_tool_definition(self.tools, self.startup_wait),
+            get_skill(self.skills, common.result_cache, limit=options.max_skill_chars),
             list_tools_by_category(self.tools, self.startup_wait),
             register_tool(hub.registry, self.registered),
             unregister_tool(hub.registry, self.tools, self.registered),
             call_tool(self.calls, hub.registry),
             read_result(common.result_cache, page=limit),
         )
-        self.surfaces: Surfaces = Surfaces(self.tools, own, options)
+        self.surfaces: Surfaces = Surfaces(
+            self.tools, own, options, shows_skills=self.skills.catalog.shows_any
+        )
         self.changes: ChangeNotifier = ChangeNotifier(
             hub,
             group,
@@ -138,9 +157,14 @@ class Tenant:
         )
         self.changes.follow(listings)
         self.resources: Resources = Resources(
-            hub, listings, self.uris, bridge, own=OwnResources(hub.registry, self.tools)
+            hub,
+            listings,
+            self.uris,
+            bridge,
+            own=OwnResources(hub.registry, self.tools),
+            skills=self.skills,
         )
-        self.prompts: Prompts = Prompts(hub, listings, self.uris, bridge)
+        self.prompts: Prompts = Prompts(hub, listings, self.uris, bridge, skills=self.skills)
         self.completions: Completions = Completions(
             hub, listings, self.uris, bridge, resources=self.resources, prompts=self.prompts
         )
@@ -184,6 +208,7 @@ class Tenant:
     def close(self) -> None:
         """Stop following the catalogue and the servers."""
         self.changes.close()
+        self.skills.close()
         self.tools.close()
         self.registered.close()
 

@@ -58,8 +58,8 @@ class Visibility:
             return False
         return self.visible is None or self.visible(tool)
 
-    def sees_of(self, server: str, name: str, tags: tuple[str, ...] = ()) -> bool:
-        """Tell whether the client may see a prompt or resource of a server."""
+    def sees_of(self, server: str | None, name: str, tags: tuple[str, ...] = ()) -> bool:
+        """Tell whether the client may see a prompt, resource or skill of a server."""
         if self._admits is not None and not self._admits(server, name, tags):
             return False
         return may_use_server(self.principal, "read", server, name=name)
@@ -94,7 +94,7 @@ class Visibility:
         if not may(self.principal, "call", tool):
             raise _denied(tool.name)
 
-    def check_use(self, server: str, name: str) -> None:
+    def check_use(self, server: str | None, name: str) -> None:
         """Refuse to use a prompt or resource that the client may only see.
 
         Raises:

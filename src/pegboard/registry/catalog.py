@@ -127,12 +127,21 @@ class ChangeBuffer:
     Every tool that is visible at the beginning counts as new.
     """
 
-    def __init__(self, lock: GuardedLock, revision: int, visible: Iterable[Tool]) -> None:
+    def __init__(
+        self,
+        lock: GuardedLock,
+        revision: int,
+        visible: Iterable[Tool],
+        documents: Mapping[str, Tool],
+    ) -> None:
         # The lock of the catalogue: with a second one, a finalizer that unregisters could deadlock.
         self._lock = lock
         self.revision: int = revision
-        """The revision of the last change."""
-        self._changes: dict[str, Tool | None] = {tool.name: tool for tool in visible}
+        """Grows with every change."""
+        self._changes: dict[str, Tool | None] = {
+            **documents,
+            **{tool.name: tool for tool in visible},
+        }
 
     def note(self, change: CatalogChange) -> None:
         """Note a change. Hold the lock of the catalogue."""
@@ -140,7 +149,12 @@ class ChangeBuffer:
             self._changes[tool.name] = None
         for tool in (*change.added, *change.changed):
             self._changes[tool.name] = tool
-        self.revision = change.revision
+        self.revision += 1
+
+    def note_documents(self, changes: Mapping[str, Tool | None]) -> None:
+        """Note changed documents. Hold the lock of the catalogue."""
+        self._changes.update(changes)
+        self.revision += 1
 
     def take(self) -> tuple[int, dict[str, Tool | None]]:
         """Return the revision, and each added or changed tool by name; ``None`` if it is gone."""
@@ -174,6 +188,8 @@ class Catalog:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.groups: ToolGroups = ToolGroups()
+        self.documents: Mapping[str, Tool] = {}
+        """What searches may find beside the tools; see `show_documents`."""
         self.reserved: frozenset[str] = frozenset()
         """Names of tools that are being stored, and will be on the board afterwards."""
         self.store: CatalogStore | None = None
@@ -299,9 +315,23 @@ class Catalog:
     def follow(self) -> ChangeBuffer:
         """Return a buffer of all visible tools that collects every change while it lives."""
         with self.lock:
-            buffer = ChangeBuffer(self.lock, self._revision, self.visible())
+            buffer = ChangeBuffer(self.lock, self._revision, self.visible(), self.documents)
             self._buffers.add(buffer)
         return buffer
+
+    def show_documents(self, documents: Mapping[str, Tool]) -> None:
+        """Let searches find these documents, instead of those of before, but nothing else.
+
+        They have the form of tools, and names that no tool has.
+        """
+        with self.lock:
+            before = self.documents
+            changes: dict[str, Tool | None] = dict.fromkeys(before.keys() - documents.keys())
+            changes |= {name: it for name, it in documents.items() if before.get(name) is not it}
+            changes = {name: it for name, it in changes.items() if name not in self.entries}
+            self.documents = dict(documents)
+            for buffer in list(self._buffers) if changes else ():
+                buffer.note_documents(changes)
 
     def deliver(self) -> None:
         """Tell the subscribers what changed. Do not hold the lock: a subscriber may do anything."""

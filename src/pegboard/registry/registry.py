@@ -339,6 +339,10 @@ class Registry:
         self._guard.check()
         return self._searching.engine
 
+    def show_documents(self, documents: Mapping[str, Tool]) -> None:
+        """Let a search with ``documents=True`` find these, by names that no tool has."""
+        self._catalog.show_documents(documents)
+
     def add_searcher(self, method: str, make: Callable[[], Searcher]) -> None:
         """Add a search ``method``; ``make`` returns a new searcher, without tools."""
         self.search_engine.add_searcher(method, make)

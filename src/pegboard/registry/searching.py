@@ -61,6 +61,8 @@ class Searching:
         self, texts: Iterable[str], options: SearchOptions, *, where: Visible | None = None
     ) -> list[SearchResponse]:
         """Return the tools that fit each of many texts; see `Registry.search_many`."""
+        if self._catalog.documents and not options.get("documents", False):
+            where = self._only_tools(where)
         groups = names_of("groups", options.get("groups", ()))
         visible = self._in_groups(groups, where) if groups else where
         queries = queries_of(texts, options, visible=visible, boost=self._boost(options))
@@ -73,6 +75,14 @@ class Searching:
                 raise SearcherNotFoundError(method, known=known)
             return [SearchResponse(hints=self._group_hints(groups, where))] * len(queries)
         return self.engine.search_many(queries, method=method, budget=options.get("budget"))
+
+    def _only_tools(self, where: Visible | None) -> Visible:
+        documents = self._catalog.documents
+
+        def is_tool(tool: Tool) -> bool:
+            return tool.name not in documents and (where is None or where(tool))
+
+        return is_tool
 
     def _in_groups(self, groups: frozenset[str], where: Visible | None) -> Visible:
         entries = self._catalog.entries

@@ -50,6 +50,8 @@ class SearchOptions(TypedDict, total=False):
     """Report how each part of the ranking contributed; off by default."""
     matches: bool
     """Report in which fields each tool matched; on by default. Switching it off saves time."""
+    documents: bool
+    """Also find what the gateway has beside the tools, such as skills; off by default."""
 
 
 _KNOWN = tuple(SearchOptions.__annotations__)

@@ -26,7 +26,7 @@ class GatewayPort(Protocol):
         """Whether the gateway accepts calls."""
         ...
 
-    def capabilities(self, client_version: str) -> dict[str, Any]:
+    def capabilities(self, client_version: str, client: Client | None = None) -> dict[str, Any]:
         """Return the capabilities that a client of this protocol version is told."""
         ...
 

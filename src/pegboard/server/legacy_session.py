@@ -144,7 +144,7 @@ class LegacySession:
         self._pipeline.introduce(self.client)
         response: dict[str, Any] = {
             "protocolVersion": version,
-            "capabilities": self._pipeline.gateway.capabilities(version),
+            "capabilities": self._pipeline.gateway.capabilities(version, self.client),
             "serverInfo": dict(self._pipeline.gateway.info),
         }
         words = self._pipeline.gateway.instructions_for(self.client.face)

@@ -225,8 +225,8 @@ class GatewayCatalogue:
         return definition_of(tool, (self._shown or {}).get(tool.name))
 
     def search(self, text: str, options: SearchOptions) -> SearchResponse:
-        """Return what the gateway finds."""
-        return self._gateway.search(text, options)
+        """Return what the gateway finds, among it skills."""
+        return self._gateway.search(text, {**options, "documents": True})
 
     def origin(self, tool: Tool) -> Origin | None:
         """Return the gateway as a server that has this tool alone, or few others."""

@@ -10,7 +10,7 @@ import typer
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import counted, placed
-from pegboard.config import Problem, load_servers, locate_config, user_config_file
+from pegboard.config import LoadedConfig, Problem, load_servers, locate_config, user_config_file
 from pegboard.config.files.file_schema import schema_text
 from pegboard.config.files.locate import ConfigCandidate, candidates
 from pegboard.errors import ConfigError
@@ -113,7 +113,7 @@ def _problems(source: str | None) -> tuple[str | None, list[Problem], int]:
     except ConfigError as error:
         return error.path, [_problem(error)], 0
     file = None if loaded.path is None else str(loaded.path)
-    problems = [*loaded.problems, *(_of_settings(source) if file else ())]
+    problems = [*loaded.problems, *(_of_settings(source) if file else ()), *_of_skills(loaded)]
     return file, sorted(problems, key=lambda it: it.line or 0), len(loaded.servers)
 
 
@@ -127,6 +127,19 @@ def _of_settings(source: str | None) -> Iterator[Problem]:
             load(source)
         except ConfigError as error:
             yield _problem(error)
+
+
+def _of_skills(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Give the problems of the folder of skills, if the file names one."""
+    if loaded.skills is None:
+        return
+    from pegboard.skills import SkillFolder  # noqa: PLC0415 - few files name a folder
+
+    folder = SkillFolder(loaded.skills)
+    folder.skills()
+    for it in folder.problems:
+        message = f"A skill cannot be served: {it}"
+        yield Problem(message=message, severity="warning", kind="doubt")
 
 
 def _problem(error: ConfigError) -> Problem:

@@ -42,6 +42,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "show": Command("show", "show one tool: definition, signature, schema, cost"),
         "call": Command("call", "call a tool"),
         "tools": Command("tools", "list the tools"),
+        "skills": Command("skills", "list skills and show one"),
         "categories": Command("categories", "list the tool categories"),
         "cost": Command("cost", "count the tokens that a model reads for each server"),
         "calls": Command("calls", "show the calls of a gateway, and follow them"),

@@ -21,7 +21,7 @@ SECTIONS: tuple[tuple[str, ...], ...] = (
 )
 """Claude, Cursor and Windsurf; VS Code; the settings of VS Code; Zed."""
 
-_BESIDE = (DEFAULTS, REGISTRY, "gateway", "inputs")
+_BESIDE = (DEFAULTS, REGISTRY, "gateway", "inputs", "skills")
 """Other sections that Pegboard reads."""
 _MOST_SHOWN = 3
 _STARTS = ("command", "url", "serverUrl", "httpUrl")

@@ -50,6 +50,11 @@ def config_schema() -> dict[str, Any]:
     }
     root[DEFAULTS] = shared
     root[REGISTRY] = registry
+    root["skills"] = {
+        "description": "A folder of skills that the gateway serves, relative to this file.",
+        "type": "string",
+        "examples": ["./skills"],
+    }
     sections = json.loads(GATEWAY.read_text("utf-8"))
     root["gateway"] = {"$ref": "#/$defs/Gateway"}
     return {

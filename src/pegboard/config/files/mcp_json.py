@@ -40,6 +40,8 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Which rule of the search order chose it."""
     others: tuple[Path, ...] = ()
     """Files that exist and would have been read if this one did not exist."""
+    skills: Path | None = None
+    """The folder of skills that the file names."""
     has_section: bool = True
     """Whether the file has a section for servers, such as ``mcpServers``, even an empty one."""
 
@@ -222,6 +224,18 @@ def _approved(
     return Interpretation(None, (*reading.problems, refused))
 
 
+def _skills(file: _File, home: str) -> tuple[Path | None, list[Problem]]:
+    """Return the folder of skills, if the file names one, and what is wrong with it."""
+    said: object = object_in(file.content).get("skills")
+    if said is None:
+        return None, []
+    if not isinstance(said, str) or not said.strip() or not said.isprintable():
+        message = '`skills` must be the path of a folder, such as "./skills".'
+        return None, [problem_at(("skills",), message, file.document)]
+    path = home + said[1:] if said == "~" or said.startswith("~/") else said
+    return Path(os.path.normpath(file.folder / path)), []
+
+
 def _load(
     file: _File,
     context: EntryContext,
@@ -232,7 +246,8 @@ def _load(
     readings = [_approved(entry, context, approvals) for entry in entries]
     problems = [*around, *wrong, *(problem for reading in readings for problem in reading.problems)]
     naming, misnamed = _naming(file)
-    problems += misnamed
+    skills, misplaced = _skills(file, context.variables.home)
+    problems += [*misnamed, *misplaced]
     # In the order of the file; without a file, in the order they were found.
     problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
     return LoadedConfig(
@@ -245,6 +260,7 @@ def _load(
         path=file.path,
         origin=file.origin,
         others=file.others,
+        skills=skills,
         has_section=has_section,
     )
 

@@ -1,11 +1,11 @@
 """Surfaces: the tools in `tools/list` on the search and full surfaces, in a fixed order."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mcp_types import INVALID_PARAMS
 
-from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext
+from pegboard.gateway.builtin_tool import SKILL_TOOL, BuiltinTool, CallerContext
 from pegboard.gateway.catalog.tool_list import NO_CURSOR, Definition, ToolList, definition_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Client, RpcError, object_in
@@ -28,15 +28,22 @@ class Surfaces:
         tools: the catalogue.
         own: the gateway's own tools, in the order of the list.
         options: the pinned tools, and the page size.
+        shows_skills: tells whether there is a skill that a client may see.
     """
 
     def __init__(
-        self, tools: ToolList, own: Iterable[BuiltinTool], options: GatewayOptions
+        self,
+        tools: ToolList,
+        own: Iterable[BuiltinTool],
+        options: GatewayOptions,
+        *,
+        shows_skills: Callable[[Visibility], bool],
     ) -> None:
         self._tools = tools
         self._own: Mapping[str, BuiltinTool] = {it.definition.name: it for it in own}
         self._definitions = {name: definition_of(it.definition) for name, it in self._own.items()}
         self._options = options
+        self._shows_skills = shows_skills
         self._is_pinned = name_matcher("pinned", options.pinned) if options.pinned else None
 
     def page(self, caller: CallerContext, cursor: object) -> dict[str, Any]:
@@ -52,6 +59,8 @@ class Surfaces:
             for name in self._own
             if name in taken and holds(client.principal, METHODS[name])
         ]
+        if SKILL_TOOL in taken and not self._shows_skills(caller.visibility):
+            own = [it for it in own if it["name"] != SKILL_TOOL]
         if client.face.surface == "search":
             if cursor not in (None, ""):
                 # The list has one page, so the gateway has given out no cursor.

@@ -12,6 +12,7 @@ from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.passthrough.listing_cache import ListingCache, page_of
 from pegboard.gateway.request import RpcError, object_in, parts_in
 from pegboard.gateway.resource_uris import ResourceUris
+from pegboard.gateway.skills.tenant_skills import TenantSkills
 from pegboard.hub import Hub
 from pegboard.model.tool_names import NameTable, nearest_names
 
@@ -26,15 +27,23 @@ class Prompts:
         listings: the cached lists of the servers.
         uris: the URIs of resources in the gateway.
         bridge: relays questions of the server to the client.
+        skills: the skills, which are prompts for clients that do not know skills.
     """
 
     def __init__(
-        self, hub: Hub, listings: ListingCache, uris: ResourceUris, bridge: Bridge
+        self,
+        hub: Hub,
+        listings: ListingCache,
+        uris: ResourceUris,
+        bridge: Bridge,
+        *,
+        skills: TenantSkills,
     ) -> None:
         self._hub = hub
         self._listings = listings
         self._uris = uris
         self._bridge = bridge
+        self._skills = skills
 
     async def page(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `prompts/list`.
@@ -42,7 +51,9 @@ class Prompts:
         Raises:
             RpcError: when the cursor is invalid.
         """
-        items = [{**item, "name": name} for name, (_, item) in (await self._seen(caller)).items()]
+        seen = await self._seen(caller)
+        items = [{**item, "name": name} for name, (_, item) in seen.items()]
+        items += await self._skills.fallback.prompts(caller, taken=seen)
         return page_of(items, caller.request.params.get("cursor"), key="prompts", size=size)
 
     async def get(self, caller: CallerContext) -> dict[str, Any]:
@@ -54,6 +65,9 @@ class Prompts:
             UpstreamError: when its server cannot be reached.
         """
         name: object = caller.request.params.get("name")
+        skill = await self._skills.fallback.prompt(name, caller, taken=await self._seen(caller))
+        if skill is not None:
+            return skill
         server_name, original = await self.origin(name, caller)
         caller.visibility.check_use(server_name, str(name))
         server = self._hub.server(server_name)

@@ -19,6 +19,7 @@ from pegboard.gateway.passthrough.listing_cache import Items, Kind, ListingCache
 from pegboard.gateway.request import RpcError, parts_in
 from pegboard.gateway.resource_uris import PAGES, ResourceUris
 from pegboard.gateway.scopes import MissingScopeError
+from pegboard.gateway.skills.tenant_skills import TenantSkills
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model.tool import categories_of
@@ -104,6 +105,7 @@ class Resources:
         uris: the URIs of resources in the gateway.
         bridge: relays questions of the server to the client.
         own: the gateway's own resources.
+        skills: has the files of skills of this machine, and checks those of all others.
     """
 
     def __init__(
@@ -114,12 +116,14 @@ class Resources:
         bridge: Bridge,
         *,
         own: OwnResources,
+        skills: TenantSkills,
     ) -> None:
         self._hub = hub
         self._listings = listings
         self._uris = uris
         self._bridge = bridge
         self._own = own
+        self._skills = skills
         self._templates: dict[str, tuple[Items, list[UriTemplate]]] = {}
         """The templates of each server, parsed once for each of its lists."""
         self._uris_of: dict[str, tuple[Items, frozenset[object]]] = {}
@@ -133,6 +137,7 @@ class Resources:
         """
         found = await self._seen("resources/list", "uri", caller.visibility)
         items = [*self._own.items, *found] if caller.visibility.reads else []
+        items += await self._skills.fallback.resources(caller, listed=items)
         return page_of(items, caller.request.params.get("cursor"), key="resources", size=size)
 
     async def page_of_templates(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
@@ -151,12 +156,14 @@ class Resources:
         Raises:
             RpcError: when there is no such resource that the client may see, or its server fails.
             AccessDeniedError: when the client may only see the resource.
+            SkillIntegrityError: when a file of a skill is not what its entry says.
             UpstreamError: when its server cannot be reached.
         """
         uri: object = caller.request.params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "`resources/read` takes a `uri`, a string.")
         own = await self._own.read(uri, caller) if caller.visibility.reads else None
+        own = own or await self._skills.reader.local(uri, caller)
         if own is not None:
             return own
         place = await self._used(uri, caller)
@@ -187,6 +194,7 @@ class Resources:
             if error.rpc_code in _NO_RESOURCE:
                 raise _unknown(caller, uri, error.rpc_message) from error
             raise rpc_error_of(error, caller.client.principal) from error
+        await self._skills.reader.check(name, original, result)
         contents = parts_in(result.get("contents"))
         if contents is None:
             return result

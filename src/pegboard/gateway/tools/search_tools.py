@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from time import monotonic
 from typing import Any, NamedTuple
 
 from anyio.to_thread import run_sync
@@ -12,7 +13,9 @@ from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.catalog.unavailable import data_of
 from pegboard.gateway.request import object_in
-from pegboard.gateway.tool_lines import ToolLines
+from pegboard.gateway.skills.catalog import SkillLine
+from pegboard.gateway.skills.tenant_skills import TenantSkills
+from pegboard.gateway.tool_lines import ToolLine, ToolLines
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import Annotations, Principal, Tool
@@ -73,16 +76,18 @@ DEFINITION = definition_with()
 def search_tools(
     hub: Hub,
     startup_wait: StartupWait,
+    skills: TenantSkills,
     *,
     methods: Iterable[str],
     default: str = DEFAULT_METHOD,
 ) -> BuiltinTool:
-    """Return the tool that searches the tools of a hub.
+    """Return the tool that searches the tools and the skills of a hub.
 
     Args:
         hub: whose `search` ranks the tools.
         startup_wait: waits for servers that are still starting, and knows those that
             have no known tool.
+        skills: the skills that are found, too.
         methods: the search methods that a caller may name.
         default: the method of a call that names none.
     """
@@ -91,8 +96,17 @@ def search_tools(
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         text, visibility = arguments["query"], caller.visibility
+        if monotonic() >= skills.quiet_until:
+            await skills.learn()
+        by_document = skills.catalog.by_document
+        has_skills = bool(by_document)
         found_by = partial(
-            hub.search, text, where=visibility.visible, limit=arguments["limit"], matches=False
+            hub.search,
+            text,
+            where=skills.catalog.finds(visibility) if has_skills else visibility.visible,
+            limit=arguments["limit"],
+            matches=False,
+            documents=has_skills,
         )
         method = _method_of(caller, arguments)
         is_plain = method == _PATTERNS and not _is_pattern(text)
@@ -110,20 +124,33 @@ def search_tools(
             words += "".join(f"\n{it}" for it in unavailable if not it.is_starting)
             data = {"tools": [], "hints": hints, "method": method}
             return respond(words, {**data, **also})
-        shown = [(lines.of(hit.tool), hit.score, tools.mark(hit.tool)) for hit in found.hits]
-        said = [f"{line.whole}{mark} [{score:.2f}]" for line, score, mark in shown]
+        shown = [
+            (skill.line if (skill := by_document.get(hit.tool.name)) else lines.of(hit.tool), hit)
+            for hit in found.hits
+        ]
+        said = [f"{line.whole}{_mark(line, tools)} [{hit.score:.2f}]" for line, hit in shown]
         if falls_back:
             said.append(_FELL_BACK)
         if is_plain:
             said.append(_AS_TEXT)
         said += [f"({it})" for it in unavailable]
-        data = [line.data(score, is_definition=bool(mark)) for line, score, mark in shown]
+        data = [_data(line, hit.score, tools) for line, hit in shown]
         return respond(
             "\n".join(said),
             {"tools": data, "method": method, **also},
         )
 
     return BuiltinTool(definition_with(methods, default=default), run)
+
+
+def _mark(line: ToolLine | SkillLine, tools: ToolList) -> str:
+    return tools.mark(line.tool) if isinstance(line, ToolLine) else ""
+
+
+def _data(line: ToolLine | SkillLine, score: float, tools: ToolList) -> dict[str, Any]:
+    if isinstance(line, ToolLine):
+        return line.data(score, is_definition=bool(tools.mark(line.tool)))
+    return line.data(score)
 
 
 class _Seen(NamedTuple):

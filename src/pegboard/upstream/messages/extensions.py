@@ -17,6 +17,7 @@ __all__ = [
     "CARRIED_EXTENSIONS",
     "CARRIED_RESULT_TYPES",
     "SHOWN_APPS",
+    "SKILLS",
     "UI",
     "CarriedCapabilities",
     "carried_capabilities",
@@ -24,6 +25,9 @@ __all__ = [
     "declares",
     "without",
 ]
+
+SKILLS: Final = "io.modelcontextprotocol/skills"
+"""Skills (SEP-2640): folders of instructions for models, read like resources."""
 
 UI: Final = "io.modelcontextprotocol/ui"
 """MCP Apps (SEP-1865): tools with a page that the host shows."""
@@ -41,11 +45,18 @@ CARRIED_CAPABILITIES: Final[Mapping[str, Mapping[str, type]]] = {
 CARRIED_EXTENSIONS: Final[Mapping[str, Mapping[str, type]]] = {
     # Its pages are resources and its marks are `_meta` of tools: both get the URIs of the gateway.
     UI: {"mimeTypes": list},
+    # The gateway has its methods itself, and announces it where there may be skills.
+    SKILLS: {},
 }
 """From clients to servers: each extension by its id, its settings, and their JSON types."""
 
-ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {UI: {}}
-"""From the gateway to clients: each extension by its id, with its settings."""
+ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    UI: {},
+    # Where a server does not read directories, the entries of its skills say what is in them.
+    SKILLS: {"directoryRead": True},
+}
+"""From the gateway to clients: each extension by its id, with its settings. That of apps is left
+out where the gateway does not carry them, that of skills for a tenant that has none."""
 
 CARRIED_RESULT_TYPES: Final[Mapping[str, frozenset[str] | None]] = {
     "complete": None,

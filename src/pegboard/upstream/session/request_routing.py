@@ -10,7 +10,7 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
 from pegboard.model.hidden_characters import visible_json
-from pegboard.upstream.messages.extensions import carried_capabilities
+from pegboard.upstream.messages.extensions import SKILLS, carried_capabilities
 from pegboard.upstream.messages.jsonrpc import ServerRpcError, plain_json
 from pegboard.upstream.messages.protocol import (
     INTERNAL_ERROR,
@@ -107,6 +107,9 @@ class RequestRouting:
             {kind for kind in KINDS.values() if self._allows(kind)}, roots={"listChanged": True}
         )
         """What the server is told of its client when the session begins."""
+        if questions.of_calls:
+            # A gateway carries skills, whatever each of its clients declares.
+            self.client_capabilities = {**self.client_capabilities, "extensions": {SKILLS: {}}}
         self._own_capabilities = _capabilities_of(_answered_by(questions))
 
     async def respond(

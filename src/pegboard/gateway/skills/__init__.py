@@ -1,0 +1,1 @@
+"""Skills of all servers and of this machine: listed, verified on the way, found and read."""
