@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pegboard import Registry
@@ -274,6 +274,7 @@ ARGUMENTS = st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), V
 
 @settings(max_examples=100, deadline=None)
 @given(sent=ARGUMENTS)
+@example(sent={"country": None, "grams": None, "box": {"0": None}})
 async def test_a_valid_call_is_never_altered_and_a_corrected_one_is_valid(
     sent: dict[str, Any],
 ) -> None:

@@ -121,6 +121,16 @@ async def test_a_server_that_asks_a_client_that_can_answer_nothing_is_told_so(
     assert refused.value.code == types.METHOD_NOT_FOUND
     assert "The client does not support elicitation/create." in str(refused.value)
     assert asked == []
+async def test_a_trace_that_is_too_long_does_not_reach_the_server() -> None:
+    async with hub(modern_stall().config("desk")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway, face=FULL)
+        attached = {"traceparent": "f" * 513, "tracestate": ["a"], "baggage": "k=v," * 2049}
+        for given, reaches in ((attached, set[str]()), ({"baggage": "k=v," * 2048}, {"baggage"})):
+            sent = {**given, "example.org/x": "y" * 10_000}
+            result = await caller.send("tools/call", name="mcp_desk_meta", arguments={}, _meta=sent)
+            got = json.loads(text_of(result))
+            assert {it for it in got if "/" not in it} == reaches
+            assert len(got["example.org/x"]) == 10_000
 
 
 async def test_a_foreign_state_goes_to_a_modern_server_only() -> None:

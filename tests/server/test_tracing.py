@@ -58,6 +58,18 @@ async def test_a_trace_that_is_none_does_no_harm() -> None:
         assert (await traced(body)).trace == "0" * 32
 
 
+async def test_a_trace_that_is_too_long_is_dropped_and_not_written_to_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    long = {"traceparent": "0" * 513, "tracestate": "a=b," * 2049, "baggage": "k=v," * 2049}
+    for field, value in long.items():
+        attached = {"traceparent": PARENT, field: value}
+        body = modern_request("tools/call", {"name": "echo"}, **attached)
+        expected = "0" * 32 if field == "traceparent" else TRACE
+        assert (await traced(body)).trace == expected
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}])
 async def test_a_trace_in_the_headers_is_continued_in_a_session_too(
     capabilities: dict[str, Any],

@@ -12,6 +12,7 @@ from pegboard.model.tool import Tool
 from pegboard.upstream import Era
 
 __all__ = [
+    "TRACE_LIMITS",
     "Channel",
     "Client",
     "ClientRequest",
@@ -28,6 +29,8 @@ OnWatched = Callable[[str, BaseException | None], None]
 """Receives the URI of each resource to watch, and the error if the subscription failed."""
 OnTool = Callable[[Tool], None]
 """Receives the tool that a call means, before the tool runs; the client gets what it raises."""
+TRACE_LIMITS: Mapping[str, int] = {"traceparent": 512, "tracestate": 8192, "baggage": 8192}
+"""The fields of a trace in ``_meta``, and how many characters each may have."""
 _MOST_PARTS = 10_000
 
 

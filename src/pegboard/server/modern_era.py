@@ -20,8 +20,6 @@ from pegboard.upstream.messages.extensions import carried_capabilities
 
 __all__ = ["client_of", "listening_params", "refusal_of"]
 
-_LONGEST_TRACE = 8192
-
 
 def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) -> Client:
     """Return the client of a request, from what the request says about it.
@@ -63,7 +61,7 @@ def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     trace = trace_in(params) or {}
     return {
         "notifications": {**notifications, "resourceSubscriptions": watched_in(params)},
-        "_meta": {key: said for key, said in trace.items() if len(said) <= _LONGEST_TRACE},
+        "_meta": dict(trace),
     }
 
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from opentelemetry import context, propagate, trace
 
-from pegboard.gateway.request import object_in
+from pegboard.gateway.request import TRACE_LIMITS, object_in
 
 __all__ = ["continued", "trace_in", "with_current_trace", "with_trace"]
 
-_FIELDS = ("traceparent", "tracestate", "baggage")
+_FIELDS = tuple(TRACE_LIMITS)
 
 
 def trace_in(params: Mapping[str, Any]) -> Mapping[str, str] | None:
@@ -19,7 +19,11 @@ def trace_in(params: Mapping[str, Any]) -> Mapping[str, str] | None:
     if not isinstance(meta, dict) or "traceparent" not in meta:
         return None
     said = cast("dict[str, Any]", meta)
-    return {key: said[key] for key in _FIELDS if isinstance(said.get(key), str)}
+    # What is too long is dropped: OpenTelemetry would write it to the log as it is.
+    found = {key: said.get(key) for key in _FIELDS}
+    return {
+        key: it for key, it in found.items() if isinstance(it, str) and len(it) <= TRACE_LIMITS[key]
+    }
 
 
 def with_trace(params: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from pegboard.errors import ProtocolError
 from pegboard.gateway.calls.call_notifier import CallNotifier
 from pegboard.gateway.calls.suspended_calls import SuspendedCall, SuspendedCalls
 from pegboard.gateway.eras import LOG_LEVEL, RESERVED
-from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
+from pegboard.gateway.request import TRACE_LIMITS, Client, ClientRequest, RpcError, object_in
 from pegboard.gateway.sessions import Sessions
 from pegboard.upstream import (
     CallContext,
@@ -169,11 +169,18 @@ def _passing(
 
 
 def _own_meta(request: ClientRequest) -> dict[str, Any]:
-    """Return the ``_meta`` of a client for the server, without the keys of the protocol."""
+    """Return the ``_meta`` of a client for the server, without the keys of the protocol.
+
+    A trace that is too long is dropped, too: many servers would write it to their log as it is.
+    """
     return {
         key: value
         for key, value in object_in(request.params.get("_meta")).items()
-        if key != "progressToken" and not key.startswith(RESERVED)
+        if key != "progressToken"
+        and not key.startswith(RESERVED)
+        and (
+            key not in TRACE_LIMITS or (isinstance(value, str) and len(value) <= TRACE_LIMITS[key])
+        )
     }
 
 

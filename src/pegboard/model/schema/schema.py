@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal, cast
 
@@ -161,7 +161,7 @@ class ArgumentSchema:
                 if kind == "everything"
                 else islice(self._first_errors(arguments), MAX_VIOLATIONS)
             )
-            places = [tuple(it.instance_path) for it in errors if is_misfit(it)]
+            places = [_keys(it.instance_path, arguments) for it in errors if is_misfit(it)]
         except (InvalidArgumentsError, ValueError, RecursionError):
             return []
         return list(dict.fromkeys(places))
@@ -294,6 +294,15 @@ def _flat(schema: Mapping[str, Any]) -> bool:
 def _scalar(schema: object) -> bool:
     kind = cast("Mapping[str, Any]", schema).get("type") if isinstance(schema, Mapping) else None
     return isinstance(kind, str) and kind in _SCALARS
+
+
+def _keys(path: Iterable[str | int], value: object) -> tuple[str | int, ...]:
+    """Return a path with the keys of its objects as text: the validator makes numbers of some."""
+    keys = list[str | int]()
+    for part in path:
+        keys.append(str(part) if isinstance(value, dict) else part)
+        value = cast("Any", value)[keys[-1]]
+    return tuple(keys)
 
 
 def _refuse_what_is_not_json(arguments: dict[str, Any], tool: str) -> bytes:

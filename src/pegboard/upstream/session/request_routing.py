@@ -102,14 +102,14 @@ class RequestRouting:
         self._questions = questions
         self.calls: CallsInFlight = calls
         self._has_warned = False
-        extensions = {"extensions": questions.extensions} if questions.extensions else {}
+        # A gateway carries skills, whatever each of its clients declares.
+        skills = {SKILLS: dict[str, Any]()} if questions.of_calls else {}
+        announced = {**questions.extensions, **skills}
+        extensions = {"extensions": announced} if announced else {}
         self.client_capabilities: Mapping[str, Any] = extensions | _capabilities_of(
             {kind for kind in KINDS.values() if self._allows(kind)}, roots={"listChanged": True}
         )
         """What the server is told of its client when the session begins."""
-        if questions.of_calls:
-            # A gateway carries skills, whatever each of its clients declares.
-            self.client_capabilities = {**self.client_capabilities, "extensions": {SKILLS: {}}}
         self._own_capabilities = _capabilities_of(_answered_by(questions))
 
     async def respond(
