@@ -26,7 +26,7 @@ async def test_without_apps_no_trace_of_them_is_left(era: Era, server_era: Era) 
             "_meta": {"ui": {"resourceUri": PAGE}, "ui/resourceUri": PAGE, "kept": 1},
         }
         host = it.host(era)
-        assert UI not in it.gateway.capabilities("2025-11-25")["extensions"]
+        assert UI not in it.gateway.capabilities("2025-11-25").get("extensions", {})
         tools = await listed(host)
         assert tools["mcp_disk_show"]["_meta"] == {"example.org/kept": 1}
         assert tools["mcp_disk_flat"]["_meta"] == {"example.org/kept": 1}

@@ -121,6 +121,8 @@ async def test_a_server_that_asks_a_client_that_can_answer_nothing_is_told_so(
     assert refused.value.code == types.METHOD_NOT_FOUND
     assert "The client does not support elicitation/create." in str(refused.value)
     assert asked == []
+
+
 async def test_a_trace_that_is_too_long_does_not_reach_the_server() -> None:
     async with hub(modern_stall().config("desk")) as it, Gateway(it) as gateway:
         caller = Caller(gateway, face=FULL)
