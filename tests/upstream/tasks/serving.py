@@ -37,20 +37,50 @@ class HostedTasks(HostedServer):
     def __init__(self, tasks: TaskServer) -> None:
         super().__init__(lambda *_: anyio.lowlevel.checkpoint())
         self.tasks = tasks
+        self.keeps_sessions = False
+        self.sessions = 0
+        """How many it has given, if it keeps any."""
 
     async def serve(self, stream: ByteStream) -> None:
         while True:
             head, body = await read_request(stream)
             self.heads.append(head.decode("latin-1"))
             request = json.loads(body) if body else {}
+            if request.get("method") == "tasks/result":
+                await self._send_events(stream, request)
+                return
             response = self.tasks.respond(request) if request else None
-            if response is not None:
+            if response is not None and "method" not in request:
+                # It ends a stream, and what came to the server was a response.
+                self.tasks.send(response)
+                await stream.send(answer("202 Accepted"))
+            elif response is not None:
                 body = json.dumps(response).encode()
-                await stream.send(answer("200 OK", body, content_type="application/json"))
+                given: dict[str, str] = {}
+                if self.keeps_sessions and request["method"] == "initialize":
+                    self.sessions += 1
+                    given = {"mcp_session_id": f"session-{self.sessions}"}
+                await stream.send(answer("200 OK", body, content_type="application/json", **given))
             elif "id" in request and "method" in request:
                 await anyio.sleep_forever()
             else:
                 await stream.send(answer("202 Accepted" if request else "405 Not Allowed"))
+
+    async def _send_events(self, stream: ByteStream, request: dict[str, Any]) -> None:
+        """Respond with a stream of events, which may have questions before the response."""
+        send, events = anyio.create_memory_object_stream[dict[str, Any]](10)
+        self.tasks.send = send.send_nowait
+        kind = "Content-Type: text/event-stream\r\nConnection: close"
+        await stream.send(f"HTTP/1.1 200 OK\r\n{kind}\r\n\r\n".encode())
+        response = self.tasks.respond(request)
+        if response is not None:
+            self.tasks.send(response)
+        with send, events:
+            async for message in events:
+                data = json.dumps({"jsonrpc": "2.0", **message})
+                await stream.send(f"data: {data}\n\n".encode())
+                if "result" in message or "error" in message:
+                    return
 
 
 class AnyParams(types.RequestParams):
@@ -100,8 +130,11 @@ def stdio(era: str, file: Path | None = None, **fields: Any) -> ServerConfig:
 
 
 @asynccontextmanager
-async def serving(wire: str, era: str, **fields: Any) -> AsyncGenerator[tuple[Hub, TaskServer]]:
+async def serving(
+    wire: str, era: str, *, relays_questions: bool = False, **fields: Any
+) -> AsyncGenerator[tuple[Hub, TaskServer]]:
     """Run the server, and a hub that is connected to it; over stdio, the server is elsewhere."""
+    relays = relays_questions
     tasks = TaskServer(era)
     fields.setdefault("timeouts", Timeouts(connect=10, list=10, call=10))
     with anyio.fail_after(30):
@@ -114,24 +147,30 @@ async def serving(wire: str, era: str, **fields: Any) -> AsyncGenerator[tuple[Hu
                     protocol=PROTOCOLS[era],
                     **fields,
                 )
-                async with hub_of(config) as hub:
+                async with hub_of(config, relays_questions=relays) as hub:
                     yield hub, tasks
             case "stdio":
-                async with hub_of(stdio(era, **fields)) as hub:
+                async with hub_of(stdio(era, **fields), relays_questions=relays) as hub:
                     yield hub, tasks
             case _:
-                async with hosted(era, tasks, **fields) as (hub, _):
+                async with hosted(era, tasks, relays_questions=relays, **fields) as (hub, _):
                     yield hub, tasks
 
 
 @asynccontextmanager
 async def hosted(
-    era: str, tasks: TaskServer | None = None, **fields: Any
+    era: str,
+    tasks: TaskServer | None = None,
+    *,
+    relays_questions: bool = False,
+    keeps_sessions: bool = False,
+    **fields: Any,
 ) -> AsyncGenerator[tuple[Hub, HostedTasks]]:
     """Run the server over HTTP, and a hub that is connected to it."""
     fields.setdefault("timeouts", Timeouts(connect=10, list=10, call=10))
     async with listening(HostedTasks(tasks or TaskServer(era))) as server:
         assert isinstance(server, HostedTasks)
+        server.keeps_sessions = keeps_sessions
         config = ServerConfig(
             name="it",
             transport="streamable_http",
@@ -140,7 +179,7 @@ async def hosted(
             **fields,
         )
         with anyio.fail_after(30):
-            async with hub_of(config) as hub:
+            async with hub_of(config, relays_questions=relays_questions) as hub:
                 yield hub, server
 
 

@@ -26,7 +26,7 @@ from pegboard.upstream.events import ServerLogger
 from pegboard.upstream.http.pool import HttpPool
 from pegboard.upstream.http.streamable_http import StreamableHttpChannel
 from pegboard.upstream.messages.channel import MessageChannel
-from pegboard.upstream.messages.extensions import check_result_type
+from pegboard.upstream.messages.extensions import check_result_type, is_task
 from pegboard.upstream.messages.failures import FailedError, Failure
 from pegboard.upstream.messages.jsonrpc import ServerRpcError
 from pegboard.upstream.messages.protocol import (
@@ -224,8 +224,11 @@ class UpstreamSession:
                 if raw.get("resultType", "complete") != "complete" or "content" not in raw:
                     check_result_type(raw, method, server=self._config.name)
                     raw = self._routing.shown(raw)
-                    if method == "tools/call" and self.negotiated.era == "legacy":
-                        self._incoming.tasks.began(raw, call)
+                    if method == "tools/call" and is_task(raw):
+                        # Without a pause, so that the caller cannot leave before it is followed.
+                        if self.negotiated.era == "legacy":
+                            self._incoming.tasks.began(raw, call)
+                        return raw
                 await call.all_told()
         except Exception as error:
             raise error_of(error, self._config, tool=tool) from error

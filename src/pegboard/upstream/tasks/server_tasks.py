@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
 import anyio
@@ -85,7 +86,13 @@ class ServerTasks:
             return raw
         negotiated = connection.negotiated
         era = "modern" if negotiated is None else negotiated.era
-        state = started_task(raw, era, connection.config, request.tool)
+        try:
+            state = started_task(raw, era, connection.config, request.tool)
+        except ProtocolError:
+            task_id: object = object_in(raw.get("task")).get("taskId")
+            if connection.at_hand is not None and isinstance(task_id, str):
+                connection.at_hand.forget_task(task_id, is_over=False)
+            raise
         task = ServerTask(
             task_id=state.task_id,
             era="modern" if era == "modern" else "handshake",
@@ -176,9 +183,9 @@ class ServerTasks:
 
     async def _to_its_end(self, followed: FollowedTask, state: TaskState | None) -> dict[str, Any]:
         """Follow a task; if the caller leaves, or the task does not end, cancel it."""
+        followed.connection.tasks += 1
         try:
-            with followed.connection.busy():
-                result = await followed.result(state)
+            result = await followed.result(state)
         except BaseException as error:
             if isinstance(error, PegboardError):
                 # Whatever a request about the task says of itself, the call was sent.
@@ -191,6 +198,9 @@ class ServerTasks:
             else:
                 followed.forget(is_over=True)
             raise
+        finally:
+            followed.connection.tasks -= 1
+            followed.connection.last_used = monotonic()
         followed.forget(is_over=True)
         return result
 
