@@ -28,6 +28,7 @@ class TaskServer:
     - ``task``: fields of the task as it is made; ``result``, ``error``: how a core task ends;
       ``question``: what a core task asks while its result is waited for.
 
+    With ``is_late``, the task is made at once, and the call is answered at the next call.
     A state may also have ``progress``, and messages that the server ``says`` before it.
     """
 
@@ -47,6 +48,8 @@ class TaskServer:
         self._file = file
         self._answers: list[Json] = []
         """The responses to what the server said by itself."""
+        self._late: Json | None = None
+        """A response that is sent with the next one."""
         self._tasks: dict[str, Json] = {}
         self._waiting: dict[str, Json] = {}
         """Requests for results that wait for an answer, by the ids of the server's questions."""
@@ -92,9 +95,12 @@ class TaskServer:
     def _tools_list(self, request: Json, _: Json) -> Json:
         return self._result(request, tools=DEFINITIONS, ttlMs=0, cacheScope="private")
 
-    def _tools_call(self, request: Json, params: Json) -> Json:
+    def _tools_call(self, request: Json, params: Json) -> Json | None:
         script = params.get("arguments") or {}
         is_wanted = params["name"] == "go" or "task" in params
+        if self._late is not None:
+            self.send(self._late)
+            self._late = None
         if not is_wanted or "states" not in script:
             return self._result(request, **_text("plain"))
         number = self.next_id or f"task-{len(self._tasks) + 1}"
@@ -103,9 +109,12 @@ class TaskServer:
             self._tasks[number]["token"] = token
         self._save()
         made = self._task(number, {"status": "working", **script.get("task", {})})
-        if self.is_modern:
-            return self._result(request, **made, resultType="task")
-        return self._result(request, task=made)
+        fields = {**made, "resultType": "task"} if self.is_modern else {"task": made}
+        response = self._result(request, **fields)
+        if script.get("is_late"):
+            self._late = response
+            return None
+        return response
 
     def _tasks_get(self, request: Json, params: Json) -> Json | None:
         task = self._tasks.get(params["taskId"])

@@ -187,3 +187,17 @@ async def test_a_question_that_names_the_task_is_answered_between_two_polls() ->
         [answered] = json.loads(result.text())
         assert answered["result"]["content"] == {"name": "Ann"}
         assert ann.asked == ["Who?"]
+
+
+async def test_a_task_in_no_shape_leaves_the_questions_of_other_clients_alone() -> None:
+    async with hub_of(stdio("handshake"), relays_questions=True) as hub:
+        ann, bob = Person("Ann"), Person("Bob")
+        with pytest.raises(ProtocolError, match="no task"):
+            await call(hub, WORKING, task={"status": "odd"}, context=bob.context())
+        said = {**WORKING, "says": [{"id": "mid", **form("Who?")}]}
+        with anyio.fail_after(20):
+            states = [said, WORKING, WORKING, {"status": "completed"}]
+            result = await call(hub, *states, context=ann.context(), tells_answers=True)
+        [answered] = json.loads(result.text())
+        assert answered["result"]["content"] == {"name": "Ann"}
+        assert (ann.asked, bob.asked) == (["Who?"], [])

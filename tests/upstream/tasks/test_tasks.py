@@ -12,6 +12,7 @@ from pegboard import (
     TaskLostError,
     TaskTimeoutError,
     Timeouts,
+    ToolTimeoutError,
 )
 from pegboard.model.task import ServerTask, TaskStatus
 from pegboard.upstream import CallContext
@@ -160,6 +161,17 @@ async def test_a_caller_that_leaves_cancels_the_task(wire: str, era: str) -> Non
             await until(lambda: tasks.asked("tasks/cancel"))
         with pytest.raises(TaskCancelledError):
             await hub.server("it").resume_task(watcher.tasks[0], "mcp_it_go")
+
+
+@ERAS
+async def test_a_task_that_comes_after_its_caller_has_left_is_cancelled(era: str) -> None:
+    async with serving("stdio", era, timeouts=short(call=0.5)) as (hub, _):
+        with pytest.raises(ToolTimeoutError):
+            await call(hub, WORKING, is_late=True)
+        assert (await call(hub)).text() == "plain"
+        kind: Any = era
+        with pytest.raises(TaskCancelledError):
+            await hub.server("it").resume_task(ServerTask(task_id="task-1", era=kind), "mcp_it_go")
 
 
 @EVERYWHERE

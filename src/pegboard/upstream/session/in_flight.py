@@ -226,15 +226,19 @@ class CallsInFlight:
         for unclaimed in self._unclaimed:
             unclaimed.take_note(call, answered=answered)
 
-    def answered_late(self, number: int | str | None) -> None:
-        """Note the response to a cancelled request: its call is over in the server, too."""
+    def answered_late(self, number: int | str | None) -> bool:
+        """Note the response to a cancelled request: its call is over in the server, too.
+
+        Return whether it is one.
+        """
         client = None if number is None else self._unanswered.pop(number, None)
         if client is None:
-            return
+            return False
         given_up = self._given_up[client]
         given_up.numbers.discard(number)
         if not given_up.numbers:
             del self._given_up[client]
+        return True
 
     def owners(self, came_with: CallInFlight | None = None) -> list[CallInFlight] | None:
         """Return the calls that a message may belong to, the newest last.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -18,7 +19,12 @@ from pegboard.upstream.messages.protocol import (
 )
 from pegboard.upstream.session.in_flight import CallInFlight
 from pegboard.upstream.session.request_routing import KINDS, RequestRouting
-from pegboard.upstream.session.session_tasks import UNKNOWN_TASK, SessionTasks, related_task
+from pegboard.upstream.session.session_tasks import (
+    UNKNOWN_TASK,
+    SessionTasks,
+    made_task,
+    related_task,
+)
 
 __all__ = ["Incoming", "OnEvent"]
 
@@ -96,7 +102,8 @@ class Incoming:
             message.params = without_reserved_keys(message.params)
         try:
             if message.method is None:
-                self._routing.calls.answered_late(message.number)
+                if self._routing.calls.answered_late(message.number):
+                    self._take_late_result(message.result or {})
             elif message.id is None:
                 self._take_notification(message.method, message.params or {}, came_with)
             elif self._open >= MOST_REQUESTS:
@@ -138,6 +145,11 @@ class Incoming:
                 self._on_changed(_CHANGES[method], "")
             case _:
                 logger.debug("notification_ignored: %r of server %r", method[:100], self._server)
+
+    def _take_late_result(self, result: Mapping[str, Any]) -> None:
+        if (task_id := made_task(result)) is not None:
+            # The caller has left, and no other will ask for the task.
+            self.in_background(partial(self.tasks.cancel, task_id))
 
     def _take_progress(self, params: Mapping[str, Any]) -> None:
         token = number_of(params.get("progressToken"))

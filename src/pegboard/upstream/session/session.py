@@ -151,6 +151,7 @@ class UpstreamSession:
         self._config = config
         self._channel = channel
         self._incoming = incoming
+        incoming.tasks.exchange = self._exchange
         self._routing = routing
         self._on_changed = on_changed
         self._log_level: str | None = None

@@ -1,14 +1,27 @@
 """Tasks of one handshake session: which call the progress, logs and questions of a task are of."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import anyio
+
+from pegboard.errors import UpstreamError
 from pegboard.model.json_values import object_in
 from pegboard.upstream.call_context import CallContext
+from pegboard.upstream.messages.extensions import is_task
+from pegboard.upstream.messages.failures import FailedError
+from pegboard.upstream.messages.jsonrpc import ServerRpcError
 from pegboard.upstream.messages.protocol import RELATED_TASK
 from pegboard.upstream.session.in_flight import CallInFlight, CallsInFlight
 
-__all__ = ["UNKNOWN_TASK", "SessionTasks", "related_task"]
+__all__ = ["UNKNOWN_TASK", "SessionTasks", "made_task", "related_task"]
+
+logger: logging.Logger = logging.getLogger("pegboard.upstream")
+
+_SECONDS_TO_CANCEL = 5.0
+
+Exchange = Callable[[str, Mapping[str, Any], None], Awaitable[object]]
 
 UNKNOWN_TASK: Final = CallInFlight(CallContext(), None)
 """Stands for the call of a task that this session does not know."""
@@ -23,6 +36,12 @@ def related_task(params: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else ""
 
 
+def made_task(raw: Mapping[str, Any]) -> str | None:
+    """Return the id of the task that a result is; ``None`` if it is none."""
+    found: object = (object_in(raw.get("task")) or raw).get("taskId") if is_task(raw) else None
+    return found if isinstance(found, str) else None
+
+
 class SessionTasks:
     """Keeps the call of a task in flight for as long as the task is followed.
 
@@ -31,6 +50,8 @@ class SessionTasks:
     """
 
     def __init__(self, calls: CallsInFlight) -> None:
+        self.exchange: Exchange | None = None
+        """Sends a request of the session itself."""
         self._calls = calls
         self._kept: dict[str, CallInFlight] = {}
         self._on_status: dict[str, Callable[[], object]] = {}
@@ -39,9 +60,9 @@ class SessionTasks:
 
     def began(self, raw: Mapping[str, Any], call: CallInFlight) -> None:
         """Keep a call whose result is a task."""
-        task_id: object = object_in(raw.get("task")).get("taskId")
+        task_id = made_task(raw)
         # A task that another call has is refused to both, see `tasks/`.
-        if not isinstance(task_id, str) or task_id in self._kept:
+        if task_id is None or task_id in self._kept:
             return
         self._keep(task_id, call.context)
         if call.context.on_progress is not None and call.number is not None:
@@ -67,6 +88,15 @@ class SessionTasks:
         kept = self._kept.pop(task_id, None)
         if kept is not None:
             self._calls.discard(kept, answered=is_over, given_up=not is_over)
+
+    async def cancel(self, task_id: str) -> None:
+        """Ask the server to cancel a task that no call waits for."""
+        assert self.exchange is not None
+        with anyio.move_on_after(_SECONDS_TO_CANCEL):
+            try:
+                await self.exchange("tasks/cancel", {"taskId": task_id}, None)
+            except (FailedError, ServerRpcError, UpstreamError) as error:
+                logger.debug("task_not_cancelled: %s", error, extra={"reason": str(error)})
 
     def call_of(self, task_id: str) -> CallInFlight:
         """Return the call of a task, or `UNKNOWN_TASK`."""

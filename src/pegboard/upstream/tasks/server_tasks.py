@@ -21,6 +21,7 @@ from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Questions
 from pegboard.upstream.session.in_flight import CallsInFlight
 from pegboard.upstream.session.request_routing import RequestRouting
+from pegboard.upstream.session.session_tasks import made_task
 from pegboard.upstream.tasks.followed_task import FollowedTask
 from pegboard.upstream.tasks.shapes import TaskState, started_task
 
@@ -89,9 +90,9 @@ class ServerTasks:
         try:
             state = started_task(raw, era, connection.config, request.tool)
         except ProtocolError:
-            task_id: object = object_in(raw.get("task")).get("taskId")
-            if connection.at_hand is not None and isinstance(task_id, str):
-                connection.at_hand.forget_task(task_id, is_over=False)
+            task_id = made_task(raw)
+            if connection.at_hand is not None and task_id is not None:
+                connection.at_hand.forget_task(task_id, is_over=True)
             raise
         task = ServerTask(
             task_id=state.task_id,
