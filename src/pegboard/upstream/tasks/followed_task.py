@@ -13,7 +13,6 @@ from pegboard.errors import (
     PegboardError,
     ProtocolError,
     TaskCancelledError,
-    TaskLostError,
     TaskTimeoutError,
 )
 from pegboard.errors.root import shorten
@@ -220,13 +219,8 @@ class FollowedTask:
         while self._early is None:
             # The server has it, so it need not wait for anything.
             with anyio.move_on_after(self._config.timeouts.call):
-                try:
-                    raw = await self._requests.attempt("tasks/result")
-                except TaskLostError as error:
-                    if state.status is TaskStatus.FAILED:
-                        # It is the error of the call itself.
-                        raise error.__cause__ or error from None
-                    raise
+                has_failed = state.status is TaskStatus.FAILED
+                raw = await self._requests.attempt("tasks/result", has_failed=has_failed)
                 if raw is not None:
                     return raw
             await self._pause()

@@ -68,8 +68,12 @@ class TaskRequests:
         """The id of the task for messages."""
         return self._connection.config.redact(visible(shorten(self._task.task_id)))
 
-    async def attempt(self, method: str, **params: Any) -> dict[str, Any] | None:
+    async def attempt(
+        self, method: str, *, has_failed: bool = False, **params: Any
+    ) -> dict[str, Any] | None:
         """Send a request; ``None`` if it failed and may be sent again after a pause.
+
+        The result of a task that ``has_failed`` may be an error, which is raised as it is.
 
         Raises:
             TaskLostError: when the server does not know the task.
@@ -78,7 +82,7 @@ class TaskRequests:
         try:
             return await self.send(method, **params)
         except ProtocolError as error:
-            if error.rpc_code is None:
+            if error.rpc_code is None or has_failed:
                 raise
             if error.rpc_code in _UNKNOWN or not self.pace.refused():
                 # One that cannot be answered is still there.
