@@ -276,6 +276,18 @@ async def test_a_task_that_two_calls_get_is_given_to_neither(era: str) -> None:
 
 
 @ERAS
+async def test_a_task_of_a_running_call_is_given_to_no_other_caller(era: str) -> None:
+    async with serving("http", era) as (hub, tasks), anyio.create_task_group() as group:
+        watcher = Watcher()
+        group.start_soon(lambda: call(hub, WORKING, context=CallContext(task=watcher)))
+        await watcher.has_started.wait()
+        with pytest.raises(TaskLostError, match="a call that is running"):
+            await hub.server("it").resume_task(watcher.tasks[0], "mcp_it_go")
+        assert tasks.asked("tasks/cancel") == []
+        group.cancel_scope.cancel()
+
+
+@ERAS
 async def test_a_server_may_fail_twice_in_a_row_and_not_three_times(era: str) -> None:
     failure = {"rpc_error": {"code": -32603, "message": "The table is locked"}}
     async with serving("http", era) as (hub, _):

@@ -13,6 +13,7 @@ from pegboard.errors import (
     PegboardError,
     ProtocolError,
     TaskCancelledError,
+    TaskLostError,
     TaskTimeoutError,
 )
 from pegboard.errors.root import shorten
@@ -186,6 +187,9 @@ class FollowedTask:
         """Return the state of the task; ``None`` if the server has to be asked once more."""
         raw = await self._requests.attempt("tasks/get")
         self._follow_session()
+        if isinstance(self._failure, TaskLostError):
+            # The answer is about the task of another call.
+            raise self._failure
         if raw is None:
             return None
         state = read_state(raw, self.task, self._config, self._tool)

@@ -8,8 +8,9 @@ from typing import Any
 import anyio
 
 from pegboard.config import ServerConfig
-from pegboard.errors import PegboardError, ProtocolError
+from pegboard.errors import PegboardError, ProtocolError, TaskLostError
 from pegboard.errors.root import shorten
+from pegboard.model.hidden_characters import visible
 from pegboard.model.json_values import object_in
 from pegboard.model.task import ServerTask
 from pegboard.upstream.call_context import CallContext
@@ -48,7 +49,7 @@ class ServerTasks:
         self._owner_loop = owner_loop
         self._routing = RequestRouting(config, questions, CallsInFlight())
         self._followed: dict[tuple[int, str], FollowedTask] = {}
-        """The tasks of running calls, by their connection and their id."""
+        """The tasks that are followed, by their connection and their id."""
 
     def asked_for(
         self,
@@ -100,25 +101,19 @@ class ServerTasks:
             ttl_ms=state.ttl_ms,
             poll_interval_ms=state.poll_interval_ms,
         )
-        key = (id(connection), task.task_id)
-        other = self._followed.get(key)
+        other = self._followed.get((id(connection), task.task_id))
         if other is not None:
             # Whose result would it be? After a restart, a server may count from 1 again.
             other.lose()
             raise ProtocolError(
-                f"Server {self._config.name!r} gave two calls the same task "
-                f"{self._config.redact(shorten(task.task_id))}.",
+                f"Server {self._config.name!r} gave two calls the same task {self._shown(task)}.",
                 server=self._config.name,
                 tool=request.tool,
             )
         followed = self._following(
             connection, task, request.tool, request.context, request.questions
         )
-        self._followed[key] = followed
-        try:
-            return await self._to_its_end(followed, state)
-        finally:
-            del self._followed[key]
+        return await self._to_its_end(followed, state)
 
     async def resumed(
         self,
@@ -132,9 +127,18 @@ class ServerTasks:
         """Return the result of a task that an earlier call, or another process, has begun.
 
         Raises:
-            TaskError: when the task was lost or cancelled, or does not end.
+            TaskError: when the task was lost or cancelled, does not end, or is of a running call.
             UpstreamError: when it failed, or the server did.
         """
+        if (id(connection), task.task_id) in self._followed:
+            # It may have the same id by chance, see above.
+            raise TaskLostError(
+                f"Task {self._shown(task)} of server {self._config.name!r} belongs to a call that "
+                "is running.",
+                server=self._config.name,
+                tool=tool,
+                task=task.task_id,
+            )
         followed = self._following(connection, task, tool, context, questions)
         return await self._to_its_end(followed, None)
 
@@ -184,6 +188,8 @@ class ServerTasks:
 
     async def _to_its_end(self, followed: FollowedTask, state: TaskState | None) -> dict[str, Any]:
         """Follow a task; if the caller leaves, or the task does not end, cancel it."""
+        key = (id(followed.connection), followed.task.task_id)
+        self._followed[key] = followed
         followed.connection.tasks += 1
         try:
             result = await followed.result(state)
@@ -200,10 +206,14 @@ class ServerTasks:
                 followed.forget(is_over=True)
             raise
         finally:
+            del self._followed[key]
             followed.connection.tasks -= 1
             followed.connection.last_used = monotonic()
         followed.forget(is_over=True)
         return result
+
+    def _shown(self, task: ServerTask) -> str:
+        return self._config.redact(visible(shorten(task.task_id)))
 
     async def _abandon(self, followed: FollowedTask, done: anyio.Event) -> None:
         is_over = False
