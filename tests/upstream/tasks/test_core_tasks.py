@@ -7,6 +7,7 @@ import pytest
 
 from pegboard import Timeouts
 from pegboard.upstream import CallContext
+from pegboard.upstream.tasks import poll_pace
 from tests.upstream.board_servers import hub_of
 from tests.upstream.servers.task_server import TaskServer
 from tests.upstream.tasks.serving import WORKING, Watcher, call, hosted, stdio
@@ -63,6 +64,13 @@ async def test_progress_that_a_server_sends_during_a_task_reaches_the_client() -
         assert heard == [(10.0, None, None), (20.0, None, None)]
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the first pauses be as long as the server wants them."""
+    monkeypatch.setattr(poll_pace, "FIRST_PAUSE", 30.0)
+
+
+@pytest.mark.usefixtures("patient")
 async def test_a_server_that_says_that_a_task_has_changed_is_asked_at_once() -> None:
     async with hub_of(stdio("handshake")) as hub:
         note = {"method": "notifications/tasks/status", "params": {"taskId": "TASK"}}
@@ -72,6 +80,7 @@ async def test_a_server_that_says_that_a_task_has_changed_is_asked_at_once() -> 
             assert (await call(hub, said, COMPLETED)).text() == "done"
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_result_that_is_waited_for_counts_before_the_next_poll() -> None:
     async with hub_of(stdio("handshake")) as hub:
         asking = {"status": "input_required", "pollIntervalMs": 30_000}

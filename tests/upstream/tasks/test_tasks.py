@@ -19,6 +19,7 @@ from pegboard.upstream import CallContext
 from pegboard.upstream.standalone import StandaloneClient
 from pegboard.upstream.tasks import poll_pace
 from tests.upstream.board_servers import hub_of, until
+from tests.upstream.servers.task_server import TaskServer
 from tests.upstream.tasks.serving import DONE, WORKING, Watcher, call, hosted, serving, stdio
 
 # Servers of the SDK make no tasks of the handshake era.
@@ -199,23 +200,19 @@ async def test_a_task_can_be_followed_by_its_id_and_cancelled(wire: str, era: st
 
 
 @ERAS
-async def test_another_hub_resumes_a_task_by_its_id_and_hears_how_it_goes(era: str) -> None:
-    watcher, other = Watcher(), Watcher()
-    slow = {"status": "working", "pollIntervalMs": 30_000}
+async def test_a_task_of_another_process_is_resumed_by_its_id(era: str) -> None:
+    tasks, watcher, kind = TaskServer(era), Watcher(), era
     said = {**WORKING, "statusMessage": "again"}
-    context = CallContext(task=watcher)
-    async with hosted(era) as (hub, server), anyio.create_task_group() as group:
-        # Its next poll is far away: it might as well be a process that was killed.
-        group.start_soon(lambda: call(hub, said, DONE, context=context, task=slow))
-        await watcher.has_started.wait()
-        async with hosted(era, server.tasks) as (again, _):
-            result = await again.server("it").resume_task(
-                watcher.tasks[0], "mcp_it_go", CallContext(task=other)
-            )
+    # The process that made this call is gone.
+    call = {"name": "go", "arguments": {"states": [said, said, DONE]}}
+    assert tasks.respond({"id": 1, "method": "tools/call", "params": call})
+    task: Any = {"task_id": "task-1", "era": kind}
+    async with hosted(era, tasks) as (hub, _):
+        context = CallContext(task=watcher)
+        result = await hub.server("it").resume_task(ServerTask(**task), "mcp_it_go", context)
         assert result.text() == "done"
-        group.cancel_scope.cancel()
     # Nothing is made anew, so nothing has started.
-    assert (other.tasks, other.changes) == ([], [(TaskStatus.WORKING, "again")])
+    assert (watcher.tasks, watcher.changes) == ([], [(TaskStatus.WORKING, "again")])
 
 
 @pytest.mark.parametrize(

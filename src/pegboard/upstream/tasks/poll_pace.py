@@ -12,6 +12,12 @@ _GROWTH = 1.3
 _STEADY_LEAST, _STEADY_OWN = 1.0, 5.0
 """The pause to which a task that takes long comes, and the one if the server names no interval."""
 _FIRST_OWN = 0.2
+FIRST_PAUSE = 0.25
+"""The first pause if a server wants a longer one; it doubles until it is as long.
+
+Many servers want five seconds and make tasks of calls that take one. So their callers wait little
+longer than the work takes, for a few more polls in all.
+"""
 MOST_REFUSALS = 3
 """How often in a row a server may answer with an error before its task counts as lost."""
 _AFTER_REFUSAL = 0.5
@@ -20,8 +26,9 @@ _AFTER_REFUSAL = 0.5
 class PollPace:
     """The pauses between the polls of one task.
 
-    They are those that the server wants, within bounds. A short one grows while the task goes on:
-    a server that wants to be asked a hundred times a second is asked once a second after a while.
+    They grow to those that the server wants, within bounds. A short one grows further while the
+    task goes on: a server that wants to be asked a hundred times a second is asked once a second
+    after a while.
 
     Args:
         patience: for how many seconds a server that cannot be reached is asked again.
@@ -32,6 +39,7 @@ class PollPace:
         self._patience = patience
         self._least = LEAST_PAUSE
         self._own = _FIRST_OWN
+        self._most = FIRST_PAUSE
         self._refusals = 0
         self._silent_until = math.inf
         self._not_before = 0.0
@@ -46,6 +54,8 @@ class PollPace:
     def refused(self) -> bool:
         """Note an error as the answer; return whether the server may be asked again."""
         self._silent_until = math.inf
+        # It may have been asked too often.
+        self._most = math.inf
         self._refusals += 1
         self._not_before = anyio.current_time() + _AFTER_REFUSAL
         return self._refusals < MOST_REFUSALS
@@ -63,7 +73,8 @@ class PollPace:
         if self._wanted is None:
             wanted, self._own = self._own, min(self._own * _GROWTH, _STEADY_OWN)
         else:
-            wanted = self._wanted / 1000
+            wanted = min(self._wanted / 1000, self._most)
+            self._most *= 2
         pause = max(wanted, self._least, self._not_before - anyio.current_time())
         left = self._silent_until - anyio.current_time()
         return max(LEAST_PAUSE, min(pause, LONGEST_PAUSE, left))
