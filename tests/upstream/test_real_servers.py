@@ -3,8 +3,9 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,19 @@ async def test_a_server_on_the_sdk_of_the_last_era_is_found_out_and_called() -> 
         assert (await hub.call("mcp_old_shout", {"text": "hi"})).value() == {"result": "HI"}
 
 
+@pytest.mark.interop("legacy")
+async def test_a_task_of_the_sdk_of_the_last_era_asks_and_ends() -> None:
+    script = str(SERVERS / "task_sdk_server.py")
+    config = ServerConfig(name="old", transport="stdio", command=str(LEGACY), args=(script,))
+
+    def answer(_: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"action": "accept", "content": {"name": f"Ann, asked {params['message']!r}"}}
+
+    async with hub_of(config, elicitation=answer) as hub:
+        result = await hub.call("mcp_old_greet")
+        assert (result.text(), dict(result.meta)) == ("Hello Ann, asked 'Who?'", {})
+
+
 @pytest.mark.interop_full("node", "npm")
 async def test_the_filesystem_server_reads_a_file(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello from disk", "utf-8")
@@ -87,6 +101,19 @@ async def test_the_memory_server_remembers(tmp_path: Path) -> None:
         await hub.call("mcp_memory_create_entities", {"entities": [entity]})
         result = await hub.call("mcp_memory_search_nodes", {"query": "pegs"})
         assert "Ada" in result.text()
+
+
+@pytest.mark.interop_full("node", "npm")
+async def test_the_everything_server_makes_a_task_of_a_research_and_asks(tmp_path: Path) -> None:
+    config = node_server("everything", "stdio", home=tmp_path)
+
+    def answer(_: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"action": "accept", "content": {"interpretation": "snake"}}
+
+    async with hub_of(config, elicitation=answer) as hub:
+        research = {"topic": "python", "ambiguous": True}
+        result = await hub.call("mcp_everything_simulate-research-query", research)
+        assert "snake" in result.text()
 
 
 @pytest.mark.interop("node", "npm")

@@ -47,6 +47,10 @@
         ├── NotConnectedError    RuntimeError    it is not connected yet, or not any more
         ├── ConnectionLostError  ConnectionError it went away in mid-call; the tool may have run
         ├── SkillIntegrityError  RuntimeError    a file of a skill is not what its entry says
+        ├── TaskError                        the task it made of a call ended without a result
+        │   ├── TaskLostError    LookupError     it does not know the task any more
+        │   ├── TaskCancelledError RuntimeError  the task was cancelled
+        │   └── TaskTimeoutError TimeoutError    the task did not end in time
         └── ProtocolError        RuntimeError    it answered with an error, or not as MCP requires
             └── UnsupportedResultError           its result has a type that Pegboard does not carry
 
@@ -104,6 +108,10 @@ from pegboard.errors.servers import (
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
+    TaskCancelledError,
+    TaskError,
+    TaskLostError,
+    TaskTimeoutError,
     UnsupportedResultError,
     UntrustedAddressError,
     UpstreamError,
@@ -157,6 +165,10 @@ __all__ = [
     "StoreDamagedError",
     "StoreUnavailableError",
     "StoreVersionError",
+    "TaskCancelledError",
+    "TaskError",
+    "TaskLostError",
+    "TaskTimeoutError",
     "ToolConflictError",
     "ToolDisabledError",
     "ToolExecutionError",

@@ -77,7 +77,7 @@ async def deliver(connection: StatefulConnection, request: Request) -> dict[str,
             raise ToolTimeoutError(request.tool, seconds=request.limit, remedy=request.remedy)
         except UpstreamError as error:
             attempts = attempts or _Attempts(connection, request)
-            shared = session if connection.shares(session) else None
+            shared = session if connection.shares(session, request) else None
             # The time of a person does not count.
             deadline = deadline if clock is None else clock.deadline
             resume = await attempts.after(error, session, shared, deadline=deadline)

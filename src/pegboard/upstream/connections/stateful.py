@@ -84,6 +84,8 @@ class StatefulConnection:
         self._attempt: SessionAttempt | None = None
         self.in_flight: int = 0
         """How many requests are running."""
+        self.tasks: int = 0
+        """How many tasks of the server are followed; it is not idle between two polls."""
         self.last_used: float = 0.0
 
     @property
@@ -147,8 +149,8 @@ class StatefulConnection:
             request.method, request.params, tool=request.tool, context=context, resume=resume
         )
 
-    def shares(self, session: Session) -> bool:
-        """Tell whether requests use this session, and not one of their own."""
+    def shares(self, session: Session, request: Request) -> bool:
+        """Tell whether a request uses this session, and not one of its own."""
         return True
 
     def succeeded(self) -> None:
@@ -355,7 +357,7 @@ class StatefulConnection:
         idle = self.config.timeouts.idle
         if idle is None:
             return math.inf
-        if self.in_flight or self._callbacks.watched.uris:
+        if self.in_flight or self.tasks or self._callbacks.watched.uris:
             return idle
         return self.last_used + idle - monotonic()
 

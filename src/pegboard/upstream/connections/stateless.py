@@ -23,7 +23,8 @@ class StatelessConnection(StatefulConnection):
 
     A server of the modern era has no sessions, and some legacy servers create none: for these,
     each request is one exchange over shared HTTP connections, and costs no more than a stateful
-    call. If the server requires a session, each request opens and ends one.
+    call. If the server requires a session, each request opens and ends one, except for the tasks
+    of a server, which all use one session.
     """
 
     async def exchange(
@@ -38,7 +39,7 @@ class StatelessConnection(StatefulConnection):
         Raises:
             UpstreamError: when it failed; its ``sent`` says whether the server may have acted.
         """
-        if self.shares(session):
+        if self.shares(session, request):
             return await super().exchange(session, request, context, resume)
         limit = self.config.timeouts.connect
         opener = await session_opener()
@@ -89,9 +90,13 @@ class StatelessConnection(StatefulConnection):
             tool=request.tool,
         )
 
-    def shares(self, session: Session) -> bool:
-        """Tell whether requests use this session, and not one of their own."""
-        return not session.keeps_session
+    def shares(self, session: Session, request: Request) -> bool:
+        """Tell whether a request uses this session, and not one of its own.
+
+        Tasks of the handshake era belong to the session in which they were made.
+        """
+        is_of_task = request.method.startswith("tasks/") or "task" in (request.params or ())
+        return is_of_task or not session.keeps_session
 
 
 def _ignore(*_: object) -> None:

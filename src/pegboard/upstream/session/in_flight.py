@@ -104,6 +104,11 @@ class CallInFlight:
         words = visible(message) if isinstance(message, str) else None
         self._note_progress(partial(tell, done, _number(params.get("total")), words), words or "")
 
+    def note(self, note: Callable[[], object]) -> None:
+        """Queue any other callback; when too many wait, it is left out."""
+        if len(self._notes) < MOST_NOTES:
+            self._notes.append((note, 0))
+
     def wants(self, params: Mapping[str, Any]) -> bool:
         """Tell whether the client of the call wants this log message."""
         context = self.context
@@ -248,15 +253,19 @@ class CallsInFlight:
         for unclaimed in self._unclaimed:
             unclaimed.take_note(call, answered=answered)
 
-    def answered_late(self, number: int | str | None) -> None:
-        """Note the response to a cancelled request: its call is over in the server, too."""
+    def answered_late(self, number: int | str | None) -> bool:
+        """Note the response to a cancelled request: its call is over in the server, too.
+
+        Return whether it is one.
+        """
         client = None if number is None else self._unanswered.pop(number, None)
         if client is None:
-            return
+            return False
         given_up = self._given_up[client]
         given_up.numbers.discard(number)
         if not given_up.numbers:
             del self._given_up[client]
+        return True
 
     def owners(self, came_with: CallInFlight | None = None) -> list[CallInFlight] | None:
         """Return the calls that a message may belong to, the newest last.
