@@ -13,7 +13,7 @@ SOURCE = Path(pegboard.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 ROOMS = sorted({path.parent for path in MODULES if path.parent != SOURCE})
 MOST_MODULES = 15
-ALL_MODULES = 530
+ALL_MODULES = 550
 # One file for each command, and one tree of errors, however many these are.
 CROWDED = {"cli/commands", "errors"}
 SMALLEST = 40

@@ -212,10 +212,21 @@ async def test_a_task_is_not_relayed_and_the_caller_learns_what_was_started(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_the_gateway_announces_no_extension_and_answers_no_method_of_one(wire: str) -> None:
+async def test_the_gateway_announces_its_own_tasks_as_each_era_has_them(wire: str) -> None:
     async with journey(wire, "full") as (peer, _):
         offered = (await peer.introduction())["capabilities"]
-        assert "extensions" not in offered
-        assert "tasks" not in offered
+        is_modern = wire.endswith("modern")
+        assert ("extensions" in offered, "tasks" in offered) == (is_modern, not is_modern)
         refused = await peer.ask("tasks/get", SAID, taskId="t-1")
+        assert refused["error"]["code"] == -32602
+        refused = await peer.ask("tasks/update" if not is_modern else "tasks/list", SAID)
+        assert refused["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("wire", ["http-modern", "http-legacy"])
+async def test_the_gateway_answers_no_method_of_an_extension_that_it_does_not_have(
+    wire: str,
+) -> None:
+    async with journey(wire, "full") as (peer, _):
+        refused = await peer.ask("skills/list", SAID)
         assert refused["error"]["code"] == -32601

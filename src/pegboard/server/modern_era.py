@@ -16,7 +16,7 @@ from pegboard.gateway.sessions import WANTED
 from pegboard.model.principal import Principal
 from pegboard.server.jsonrpc import check_client_info
 from pegboard.server.tracing import trace_in
-from pegboard.upstream.messages.extensions import carried_capabilities
+from pegboard.upstream.messages.extensions import carried_capabilities, declares_tasks
 
 __all__ = ["client_of", "listening_params", "refusal_of"]
 
@@ -46,6 +46,7 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
         face=face,
         capabilities=carried_capabilities(capabilities) if capabilities else {},
         info=info or {},
+        tasks="extensions" in capabilities and declares_tasks(capabilities),
     )
 
 

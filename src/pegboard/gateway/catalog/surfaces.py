@@ -18,6 +18,9 @@ from pegboard.policies.access import METHODS
 
 __all__ = ["Surfaces"]
 
+_HAS_TASK_SUPPORT = "2025-11-25"
+"""The one version of the protocol whose definitions say it."""
+
 
 class Surfaces:
     """The search surface and the full surface of one catalogue.
@@ -60,6 +63,9 @@ class Surfaces:
             page, more = self._tools.page(caller.visibility, cursor, size, hidden=taken)
         if not self.relays(client):
             page = [_without_output(it) for it in page]
+        if self._options.tasks and client.version == _HAS_TASK_SUPPORT:
+            own = [_as_task(it) if it["name"] == "call_tool" else it for it in own]
+            page = list(map(_as_task, page))
         listed: dict[str, Any] = {"tools": [*own, *page] if cursor in (None, "") else page}
         if more is not None:
             listed["nextCursor"] = more
@@ -101,6 +107,11 @@ class Surfaces:
             for tool in self._tools.seen(caller.visibility)
             if pinned(tool.name) and tool.name not in self._own
         ]
+
+
+def _as_task(definition: Definition) -> Definition:
+    """Return a definition that says that each call may be a task, whatever its server can do."""
+    return {**definition, "execution": {"taskSupport": "optional"}}
 
 
 def _without_output(definition: Definition) -> Definition:

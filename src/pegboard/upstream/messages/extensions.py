@@ -16,10 +16,15 @@ __all__ = [
     "CARRIED_CAPABILITIES",
     "CARRIED_EXTENSIONS",
     "CARRIED_RESULT_TYPES",
+    "TASKS_EXTENSION",
     "CarriedCapabilities",
     "carried_capabilities",
     "check_result_type",
+    "declares_tasks",
 ]
+
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+"""Tasks of the modern era. The gateway has its own, so a client's word for them goes no further."""
 
 CARRIED_CAPABILITIES: Final[Mapping[str, Mapping[str, type]]] = {
     "elicitation": {"form": dict, "url": dict},
@@ -34,7 +39,7 @@ CARRIED_EXTENSIONS: Final[Mapping[str, Mapping[str, type]]] = {
 }
 """From clients to servers: each extension by its id, its settings, and their JSON types."""
 
-ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
+ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {TASKS_EXTENSION: {}}
 """From the gateway to clients: each extension by its id, with its settings."""
 
 CARRIED_RESULT_TYPES: Final[Mapping[str, frozenset[str] | None]] = {
@@ -73,6 +78,11 @@ def carried_capabilities(said: Mapping[str, Any]) -> CarriedCapabilities:
                 if shaped is not None:
                     carried.setdefault(name, {})[extension] = shaped
     return carried
+
+
+def declares_tasks(said: Mapping[str, Any]) -> bool:
+    """Tell whether the capabilities of a client have the tasks extension."""
+    return isinstance(object_in(said.get("extensions")).get(TASKS_EXTENSION), dict)
 
 
 def check_result_type(raw: Mapping[str, Any], method: str, *, server: str) -> None:
