@@ -102,9 +102,9 @@ def test_letters_reach_another_process_once(tables: Callable[[], TaskTable]) -> 
 def test_a_gateway_lives_as_long_as_it_says(tables: Callable[[], TaskTable]) -> None:
     tables().stay("one", 60)
     tables().stay("two", -1)
-    assert tables().living(60) == {"one"}
+    assert tables().living() == {"one"}
     tables().leave("one")
-    assert tables().living(60) == set()
+    assert tables().living() == set()
 
 
 def test_without_a_store_tasks_are_in_memory() -> None:

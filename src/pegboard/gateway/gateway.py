@@ -13,6 +13,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.errors import ConfigError, PegboardError
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
@@ -26,6 +27,7 @@ from pegboard.gateway.tasks.record import TaskRecord
 from pegboard.gateway.tasks.table import TaskTable
 from pegboard.gateway.tasks.task_methods import TaskMethods
 from pegboard.gateway.tasks.tasks import Tasks
+from pegboard.gateway.tasks.upkeep import TaskUpkeep
 from pegboard.gateway.tenants import Common, OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
 from pegboard.model.principal import Scope
@@ -95,6 +97,7 @@ class Gateway(AsyncContextManagerMixin):
         async with anyio.create_task_group() as group:
             tenants = self._tenants = self._make_tenants(group, methods)
             self._group = group
+            group.start_soon(self._upkeep().run)
             try:
                 yield self
             except anyio.get_cancelled_exc_class():
@@ -316,6 +319,15 @@ class Gateway(AsyncContextManagerMixin):
 
         opens, most = self._open_tenant, options.open_tenants
         return Tenants(make(self._hub), make, opens, group, most=most, common=common)
+
+    def _upkeep(self) -> TaskUpkeep:
+        assert self._common is not None, "it is made with the tenants"
+        methods = self._common.tasks
+
+        async def resume(_: CallerContext, record: TaskRecord) -> dict[str, Any]:
+            raise record.lost(now=0.0).error()
+
+        return TaskUpkeep(methods.tasks, resume, methods.core.push)
 
     def _task_changed(self, record: TaskRecord, client: Client | None) -> None:
         """Notify the session that began a task, if it is open."""

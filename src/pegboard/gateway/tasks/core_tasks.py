@@ -66,8 +66,8 @@ class CoreTasks:
                 await self._wait(record.id, caller.request.channel)
                 record = await self._found(caller)
         meta = {_RELATED: {"taskId": record.id}}
-        if record.failure is not None:
-            raise record.failure.error()
+        if record.status is TaskStatus.FAILED:
+            raise record.error()
         if record.status is TaskStatus.COMPLETED:
             found = await self._tasks.result(record)
             return {**found, "_meta": {**object_in(found.get("_meta")), **meta}}

@@ -108,8 +108,6 @@ def _fields(record: TaskRecord) -> dict[str, Any]:
 
 
 def _error(record: TaskRecord) -> dict[str, Any]:
-    failure = record.failure
-    assert failure is not None, "a task that failed says why"
-    error = failure.error()
+    error = record.error()
     said: dict[str, Any] = {"code": error.code, "message": error.message}
     return said if error.data is None else {**said, "data": error.data}

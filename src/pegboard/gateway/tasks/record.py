@@ -94,6 +94,11 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
         """The tenant and the subject that may use it."""
         return self.tenant, self.subject
 
+    def error(self) -> RpcError:
+        """Return the error of a task that failed."""
+        assert self.failure is not None, "a task that failed says why"
+        return self.failure.error()
+
     @property
     def expires(self) -> float:
         """When the gateway forgets it, in seconds since 1970."""

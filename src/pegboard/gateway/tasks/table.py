@@ -4,7 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -114,21 +114,21 @@ class TaskTable:
 
     def stay(self, runner: str, seconds: float) -> None:
         """Say that a gateway lives, and will say so again within this time."""
-        self._runners.put(runner, {"until": time.time() + seconds})
+        self._runners.put(runner, {"until": time.time() + seconds, "seconds": seconds})
 
     def leave(self, runner: str) -> None:
         """Say that a gateway is gone."""
         self._runners.delete([runner])
 
-    def living(self, seconds: float) -> set[str]:
-        """Return the gateways that have said within this time that they live."""
+    def living(self) -> set[str]:
+        """Return the gateways that have said in time that they live."""
         now = time.time()
-        until = {key: _until(value) for key, value in self._runners.items().items()}
+        runners = {key: _lease(value) for key, value in self._runners.items().items()}
         # What ends later was written by a machine with a wrong clock.
-        living = {key for key, it in until.items() if now < it <= now + 2 * seconds}
-        forgotten = [key for key in until if until[key] < now - 10 * seconds]
-        if forgotten:
-            self._runners.delete(forgotten)
+        living = {key for key, (until, long) in runners.items() if now < until <= now + 2 * long}
+        gone = [key for key, (until, long) in runners.items() if until < now - 100 * long]
+        if gone:
+            self._runners.delete(gone)
         return living
 
 
@@ -188,6 +188,9 @@ def _task_in(stored: StoredValue) -> StoredTask | None:
         return None
 
 
-def _until(stored: StoredValue) -> float:
-    until = cast("object", object_in(stored.value).get("until"))
-    return float(until) if isinstance(until, int | float) else 0.0
+def _lease(stored: StoredValue) -> tuple[float, float]:
+    said = object_in(stored.value)
+    until, seconds = said.get("until"), said.get("seconds")
+    if isinstance(until, int | float) and isinstance(seconds, int | float):
+        return float(until), float(seconds)
+    return 0.0, 0.0

@@ -21,7 +21,7 @@ from pegboard.errors import LimitReachedError, PegboardError, RevisionConflictEr
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.options import GatewayOptions
-from pegboard.gateway.request import Client, RpcError, object_in
+from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
 from pegboard.gateway.tasks.quota import TaskQuota
 from pegboard.gateway.tasks.record import (
     TaskFailure,
@@ -107,9 +107,11 @@ class Tasks:
         """Tells the server to give up its task."""
         self.take_over: Callable[[StoredTask], Awaitable[TaskRecord | None]] = _leave_it
         """Goes on with a task whose gateway is gone; returns what it is now."""
+        self.begun: anyio.Event = anyio.Event()
+        """Set when a task begins."""
         self._group = group
         self._track = track
-        self._now = now
+        self.now: Callable[[], float] = now
         self._after = [
             (name_matcher("task_after_for", [pattern]), seconds)
             for pattern, seconds in options.task_after_for.items()
@@ -139,13 +141,7 @@ class Tasks:
             LimitReachedError: when there is no room for a task, and the call needs to be one.
         """
         request = caller.request
-        running = RunningTask(
-            request,
-            self._record(caller, new),
-            patience=self.options.parked_seconds,
-            on_change=self._changed,
-            push=new.push,
-        )
+        running = self.running(request, self._record(caller, new), push=new.push)
         if new.must:
             self._make_room(running)
         self._group.start_soon(self._run, running, _apart(caller, running), new)
@@ -187,7 +183,7 @@ class Tasks:
             record = stored.record
             if not record.status.is_final and record.runner != self.instance:
                 record = await self.take_over(stored) or record
-        return None if record.expires <= self._now() else record
+        return None if record.expires <= self.now() else record
 
     async def result(self, record: TaskRecord) -> dict[str, Any]:
         """Return the result of a task that completed.
@@ -225,7 +221,7 @@ class Tasks:
 
     async def list_of(self, principal: Principal) -> list[TaskRecord]:
         """Return the tasks of a caller, the newest first."""
-        owner, now = (principal.tenant, principal.subject), self._now()
+        owner, now = (principal.tenant, principal.subject), self.now()
         stored = await anyio.to_thread.run_sync(self.table.load_all)
         found = {key: it.record for key, it in stored.items()}
         found.update((key, it.state()) for key, it in self.live.items() if it.is_task)
@@ -238,11 +234,22 @@ class Tasks:
         ]
         return sorted(theirs, key=lambda it: (it.created, it.id), reverse=True)
 
+    def running(
+        self, request: ClientRequest, record: TaskRecord, *, push: Push | None = None
+    ) -> RunningTask:
+        """Return a call that is not yet begun."""
+        seconds, changed = self.options.parked_seconds, self._changed
+        return RunningTask(request, record, patience=seconds, on_change=changed, push=push)
+
+    def take_in(self, records: Iterable[TaskRecord]) -> None:
+        """Count the tasks of the store, and those of this gateway that are not in it yet."""
+        found = {it.id: it for it in records}
+        found.update((key, it.state()) for key, it in self.live.items())
+        self.quota.take_in(found.values())
+
     def resume(self, running: RunningTask, caller: CallerContext, new: NewTask) -> None:
         """Go on with a task that another gateway has begun; it counts even beyond the limits."""
-        running.is_task = True
-        self.live[running.id] = running
-        self.quota.begin(running.record)
+        self._begin(running)
         self._group.start_soon(self._run, running, caller, new)
 
     async def delete(self, tasks: Iterable[str]) -> None:
@@ -258,7 +265,7 @@ class Tasks:
             await self._save_end(running, running.record, running.unsaved)
 
     def _record(self, caller: CallerContext, new: NewTask) -> TaskRecord:
-        client, now = caller.client, self._now()
+        client, now = caller.client, self.now()
         most = self.options.task_ttl
         return TaskRecord(
             id=new_task_id(),
@@ -307,9 +314,13 @@ class Tasks:
         if gone:
             self.quota.forget(gone)
             self._group.start_soon(self.delete, gone)
+        self._begin(running)
+
+    def _begin(self, running: RunningTask) -> None:
         running.is_task = True
         self.live[running.id] = running
         self.quota.begin(running.record)
+        self.begun.set()
 
     async def _created(self, running: RunningTask) -> RunningTask:
         """Save a new task: a client gets no id that another gateway does not know."""
@@ -321,12 +332,17 @@ class Tasks:
 
     async def stay(self) -> None:
         """Say in the store that this gateway lives, so that others leave its tasks to it."""
-        self._stayed = self._now()
+        self._stayed = self.now()
         await anyio.to_thread.run_sync(self.table.stay, self.instance, self.options.task_lease)
 
-    async def _save(self, record: TaskRecord, expected: int | None = None) -> int:
-        if self._now() - self._stayed > self.options.task_lease / 3:
+    async def stay_now_and_then(self) -> None:
+        """Say it again in time."""
+        if self.now() - self._stayed > self.options.task_lease / 3:
             await self.stay()
+
+    async def _save(self, record: TaskRecord, expected: int | None = None) -> int:
+        if self.table.is_shared:
+            await self.stay_now_and_then()
         return await anyio.to_thread.run_sync(lambda: self.table.save(record, expected=expected))
 
     async def _run(self, running: RunningTask, caller: CallerContext, new: NewTask) -> None:
@@ -383,7 +399,7 @@ class Tasks:
 
     async def _ended(self, running: RunningTask) -> tuple[TaskRecord, str | None]:
         """Return what the store gets at the end of a call: the task, and its result."""
-        record, now = running.record, self._now()
+        record, now = running.record, self.now()
         if running.was_stopped:
             return _stopped(running, now=now), None
         if running.error is not None:
