@@ -170,6 +170,8 @@ class TaskUpkeep:
 
     async def _read_all(self) -> None:
         """Take in what other gateways did, and take over what they have left."""
+        # First the letters: the task of a letter is always older than it.
+        letters = await anyio.to_thread.run_sync(self._table.letters)
         stored = await anyio.to_thread.run_sync(self._table.load_all)
         self._tasks.take_in(it.record for it in stored.values())
         open_tasks = {
@@ -177,7 +179,6 @@ class TaskUpkeep:
             for key, it in stored.items()
             if not it.record.status.is_final and key not in self._tasks.live
         }
-        letters = await anyio.to_thread.run_sync(self._table.letters)
         useless = [
             key
             for key, it in letters.items()
