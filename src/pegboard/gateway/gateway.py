@@ -330,7 +330,10 @@ class Gateway(AsyncContextManagerMixin):
         return TaskUpkeep(methods.tasks, resume, methods.core.push)
 
     def _task_changed(self, record: TaskRecord, client: Client | None) -> None:
-        """Notify the session that began a task, if it is open."""
+        """Notify the session that began a task, if it is open, and the clients that follow it."""
+        tenant = None if self._tenants is None else self._tenants.known(record.tenant)
+        if tenant is not None:
+            tenant.changes.task_changed(record.id)
         session = None if client is None else self._sessions.find(client)
         if session is not None and self._group is not None:
             params = core_tasks.as_params(record)

@@ -4,6 +4,7 @@ import asyncio  # noqa: TID251 - the loop is woken from any thread, and no task 
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVarTuple, cast
 
 import anyio
@@ -21,12 +22,16 @@ from pegboard.gateway.request import Client, Face, RpcError, object_in
 from pegboard.gateway.sessions import (
     PROMPTS,
     RESOURCES,
+    TASK,
     TOOLS,
     UPDATED,
     WANTED,
     ClientSession,
     Listener,
 )
+from pegboard.gateway.tasks.extension import check_declared
+from pegboard.gateway.tasks.record import is_task_id
+from pegboard.gateway.tasks.task_methods import TaskMethods
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
@@ -40,7 +45,7 @@ from pegboard.upstream import (
     ServerEvent,
 )
 
-__all__ = ["ChangeNotifier", "NotificationShares", "ResourceWatches", "watched_in"]
+__all__ = ["ChangeNotifier", "NotificationShares", "ResourceWatches", "tasks_in", "watched_in"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -48,6 +53,8 @@ MOST = 1000
 """How many resources one client may watch."""
 LONGEST = 100_000
 """How many characters their URIs may have together: the gateway keeps them all the time."""
+MOST_TASKS = 100
+"""How many tasks one request to listen may follow."""
 _AT_ONCE = 4
 """How many subscriptions of one request are made at the same time."""
 _SLICE = 250
@@ -201,10 +208,11 @@ class ChangeNotifier:
         surfaces: tells which tools a client lists.
         visibility: returns what a client may see.
         shares: how many clients of each caller listen, and what they watch.
+        tasks: the tasks that clients may follow.
         seconds: how long a server may take to accept a subscription.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it tells of all of it
         self,
         hub: Hub,
         group: TaskGroup,
@@ -212,10 +220,12 @@ class ChangeNotifier:
         surfaces: Surfaces,
         visibility: Callable[[Client], Visibility],
         shares: NotificationShares,
+        tasks: TaskMethods,
         seconds: float,
     ) -> None:
         self._hub = hub
         self._group = group
+        self._tasks = tasks
         self._surfaces = surfaces
         self._visibility_for = visibility
         self._shares = shares.listeners
@@ -308,7 +318,10 @@ class ChangeNotifier:
         try:
             uris = watched_in(request.params)
             await self.watches.add_all(listener, uris, resources, caller)
+            await self._follow_tasks(listener, tasks_in(request.params))
             await listener.acknowledge()
+            for task in listener.tasks:
+                listener.note(TASK, task)
             while not listener.is_over:
                 await listener.wake.wait()
                 listener.wake = anyio.Event()
@@ -317,9 +330,30 @@ class ChangeNotifier:
             self._requests -= 1
             self._shares.remove(caller.owner)
             self._listeners.discard(listener)
+            self._tasks.unfollow(listener.tasks)
             if listener.uris:
                 self._soon(self.watches.remove, listener, list(listener.uris))
         return {"_meta": meta}
+
+    def task_changed(self, task: str) -> None:
+        """Notify the clients that follow a task."""
+        for listener in self._listeners:
+            if task in listener.tasks:
+                listener.note(TASK, task)
+
+    async def _follow_tasks(self, listener: Listener, wanted: Sequence[str]) -> None:
+        """Let a client follow those of the tasks that it may know.
+
+        Raises:
+            RpcError: when the client does not declare the extension.
+        """
+        if not wanted:
+            return
+        check_declared(listener.client)
+        details = partial(self._tasks.details, client=listener.client)
+        listener.tasks = tuple([it for it in wanted if await details(it) is not None])
+        listener.details = details
+        self._tasks.follow(listener.tasks)
 
     def _tools_changed(self, change: CatalogChange) -> None:
         tools = (*change.added, *change.changed, *change.removed)
@@ -442,6 +476,19 @@ def watched_in(params: Mapping[str, Any]) -> list[str]:
     watched = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))
     _check_amount(len(watched), sum(map(len, watched)))
     return watched
+
+
+def tasks_in(params: Mapping[str, Any]) -> list[str]:
+    """Return the tasks that a request to listen wants to follow, without duplicates.
+
+    Raises:
+        RpcError: when they are too many.
+    """
+    asked: object = object_in(params.get("notifications")).get("taskIds")
+    wanted = cast("list[object]", asked) if isinstance(asked, list) else []
+    if len(wanted) > MOST_TASKS:
+        raise RpcError(INVALID_PARAMS, f"A client may follow at most {MOST_TASKS} tasks.")
+    return list(dict.fromkeys(it for it in wanted if is_task_id(it)))
 
 
 def _check_amount(count: int, chars: int) -> None:

@@ -135,6 +135,7 @@ class Tenant:
             surfaces=self.surfaces,
             visibility=self.visibility,
             shares=common.notifications,
+            tasks=common.tasks,
             seconds=options.list_seconds,
         )
         listings = ListingCache(

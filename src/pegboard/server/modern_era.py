@@ -10,7 +10,7 @@ from mcp_types import (
     INVALID_PARAMS,
 )
 
-from pegboard.gateway.notifications import watched_in
+from pegboard.gateway.notifications import tasks_in, watched_in
 from pegboard.gateway.request import Client, Face, RpcError, object_in
 from pegboard.gateway.sessions import WANTED
 from pegboard.model.principal import Principal
@@ -54,7 +54,7 @@ def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return only the used parts of a request to listen, which stays in memory for hours.
 
     Raises:
-        RpcError: when it subscribes to too many resources.
+        RpcError: when it subscribes to too many resources or tasks.
     """
     asked: object = params.get("notifications")
     if not isinstance(asked, Mapping):
@@ -63,7 +63,11 @@ def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     notifications = {key: True for key in WANTED if wanted.get(key) is True}
     trace = trace_in(params) or {}
     return {
-        "notifications": {**notifications, "resourceSubscriptions": watched_in(params)},
+        "notifications": {
+            **notifications,
+            "resourceSubscriptions": watched_in(params),
+            "taskIds": tasks_in(params),
+        },
         "_meta": {key: said for key, said in trace.items() if len(said) <= _LONGEST_TRACE},
     }
 

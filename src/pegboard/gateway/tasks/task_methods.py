@@ -1,6 +1,7 @@
 """TaskMethods: the tasks of a gateway as the clients of each era have them."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +31,16 @@ class TaskMethods:
         self.core: CoreTasks = CoreTasks(tasks, sessions)
         self.extension: ExtensionTasks = ExtensionTasks(tasks, info)
         self._has_tasks = tasks.options.tasks > 0
+
+    def follow(self, tasks: Iterable[str]) -> None:
+        """Look for changes of these tasks, also of those that other gateways run."""
+        self.tasks.followed.update(tasks)
+        self.tasks.begun.set()
+
+    def unfollow(self, tasks: Iterable[str]) -> None:
+        """Undo one `follow`."""
+        self.tasks.followed.subtract(tasks)
+        self.tasks.followed += Counter()
 
     def takes(self, client: Client, params: Mapping[str, Any]) -> bool:
         """Tell whether a call may become a task: its client can handle one, or asks for one."""

@@ -7,6 +7,7 @@ state, so that clients may ask another gateway for it, and so that it survives a
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -108,7 +109,9 @@ class Tasks:
         self.take_over: Callable[[StoredTask], Awaitable[TaskRecord | None]] = _leave_it
         """Goes on with a task whose gateway is gone; returns what it is now."""
         self.begun: anyio.Event = anyio.Event()
-        """Set when a task begins."""
+        """Set when a task begins, or is followed."""
+        self.followed: Counter[str] = Counter()
+        """The tasks that clients listen for here, and how many do."""
         self._group = group
         self._track = track
         self.now: Callable[[], float] = now

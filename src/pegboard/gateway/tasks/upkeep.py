@@ -52,6 +52,8 @@ class TaskUpkeep:
         self._push = push
         self._lease = tasks.options.task_lease
         self._next_look = float("-inf")
+        self._seen: dict[str, float] = {}
+        """When the tasks of other gateways that clients follow were last changed."""
         tasks.take_over = self.take_over
 
     async def run(self) -> None:
@@ -68,7 +70,7 @@ class TaskUpkeep:
                 await self._leave()
 
     async def _pause(self) -> None:
-        if self._tasks.live:
+        if self._tasks.live or self._tasks.followed:
             await anyio.sleep(min(_BUSY, self._lease / 3))
             return
         self._tasks.begun = anyio.Event()
@@ -84,6 +86,7 @@ class TaskUpkeep:
             await self._tasks.stay_now_and_then()
             await self._tasks.save_late()
             await self._read_letters()
+        await self._look_at_followed()
         if anyio.current_time() >= self._next_look:
             self._next_look = anyio.current_time() + _LOOKS * self._lease
             await self._read_all()
@@ -167,6 +170,19 @@ class TaskUpkeep:
                 running.stop("cancelled")
         if mine:
             await anyio.to_thread.run_sync(self._table.take_letters, mine)
+
+    async def _look_at_followed(self) -> None:
+        """Report what became of tasks that clients follow here and another gateway runs."""
+        followed = [it for it in self._tasks.followed if it not in self._tasks.live]
+        self._seen = {task: it for task, it in self._seen.items() if task in followed}
+        for task in followed:
+            stored = await anyio.to_thread.run_sync(self._table.load, task)
+            if stored is None:
+                continue
+            updated = stored.record.updated
+            if self._seen.setdefault(task, updated) != updated:
+                self._seen[task] = updated
+                self._tasks.on_change(stored.record, None)
 
     async def _read_all(self) -> None:
         """Take in what other gateways did, and take over what they have left."""
