@@ -51,6 +51,10 @@ REMEDIES = {
     "NotConnectedError": "Connect first, or use the hub or client inside its `async with`.",
     "ConnectionLostError": "Check whether the tool has run before you repeat the call. Pegboard reconnects the server by itself.",
     "ProtocolError": "Read `rpc_code` and `rpc_message`: the server refused the request, or its response was invalid.",
+    "TaskError": "Check whether the tool has run before you repeat the call. `task` is the id that the server gave the task.",
+    "TaskLostError": "Check whether the tool has run before you repeat the call. The server has restarted, or keeps tasks for too short a time.",
+    "TaskCancelledError": "Repeat the call if its work is still wanted.",
+    "TaskTimeoutError": "Raise `timeouts.task` of the server if its tasks take longer. Pegboard has asked the server to cancel the task.",
     "UnsupportedResultError": "Check whether the tool has run before you repeat the call. Configure the server to answer with plain results.",
 }
 """What the reader of the page can do about each error."""

@@ -97,7 +97,10 @@ async def test_what_a_client_attaches_reaches_the_server_and_what_is_ours_does_n
         assert got["example.org/x"] == {"y": 1}
         assert got.get("progressToken") != 5
         assert got["io.modelcontextprotocol/clientInfo"]["name"] != "theirs"
-        assert got["io.modelcontextprotocol/clientCapabilities"] == {"sampling": {"tools": {}}}
+        assert got["io.modelcontextprotocol/clientCapabilities"] == {
+            "sampling": {"tools": {}},
+            "extensions": {"io.modelcontextprotocol/tasks": {}},
+        }
 
 
 async def test_a_foreign_state_goes_to_a_modern_server_only() -> None:

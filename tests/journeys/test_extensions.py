@@ -31,7 +31,8 @@ SAID: dict[str, Any] = {
 }
 CARRIED: dict[str, Any] = {
     "elicitation": {"form": {}},
-    "extensions": {"io.modelcontextprotocol/ui": UI},
+    # Tasks are Pegboard's own extension, whatever the client says.
+    "extensions": {"io.modelcontextprotocol/ui": UI, "io.modelcontextprotocol/tasks": {}},
 }
 TASK = {"taskId": "t-1", "status": "working", "ttlMs": 60000, "pollIntervalMs": 500}
 WIRES = ["http-modern", "http-legacy", "sse-legacy", "stdio-modern", "stdio-legacy"]
@@ -192,12 +193,12 @@ async def test_an_extension_in_a_wrong_shape_counts_as_absent(wire: str, surface
     async with journey(wire, surface) as (peer, server):
         await peer.ask("tools/call", wrong, **call_on(surface))
         told = server.calls[0].request["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY]
-        assert told == {}
+        assert told == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_task_is_not_relayed_and_the_caller_learns_what_was_started(
+async def test_a_task_with_content_is_not_relayed_and_the_caller_learns_what_was_started(
     wire: str, surface: str
 ) -> None:
     async with journey(wire, surface, resultType="task", **TASK) as (peer, _):

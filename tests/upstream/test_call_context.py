@@ -21,6 +21,8 @@ EVERYWHERE = pytest.mark.parametrize(
     [("memory", "legacy"), ("memory", "modern"), ("http", "legacy"), ("http", "modern")],
 )
 MODERN = pytest.mark.parametrize("transport", ["memory", "http"])
+OURS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+"""What Pegboard itself can do, for any client."""
 OSLO = {"action": "accept", "content": {"city": "Oslo"}}
 
 
@@ -58,7 +60,7 @@ async def test_a_modern_server_is_told_what_the_client_can_do_and_nothing_else_o
         capabilities = {"roots": {}, "elicitation": {"url": {}}}
         result = await call(hub, "told", meta=meta, capabilities=capabilities)
         told = json.loads(result.text())
-        assert told["io.modelcontextprotocol/clientCapabilities"] == capabilities
+        assert told["io.modelcontextprotocol/clientCapabilities"] == {**capabilities, **OURS}
         assert told["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         assert told["io.modelcontextprotocol/clientInfo"]["name"] == "pegboard"
         assert (told["traceparent"], told["example.org/x"]) == ("00-1-2-00", {"y": None})
@@ -69,9 +71,9 @@ async def test_a_modern_server_is_told_of_the_kinds_that_a_call_answers() -> Non
     async with talkative("memory", "modern") as (hub, _):
         told = json.loads((await call(hub, "told", questions=lives_in("Oslo"))).text())
         offered = told["io.modelcontextprotocol/clientCapabilities"]
-        assert offered == {"elicitation": {"form": {}, "url": {}}}
+        assert offered == {"elicitation": {"form": {}, "url": {}}, **OURS}
         told = json.loads((await hub.call("mcp_talk_told")).text())
-        assert told["io.modelcontextprotocol/clientCapabilities"] == {}
+        assert told["io.modelcontextprotocol/clientCapabilities"] == OURS
 
 
 @EVERYWHERE

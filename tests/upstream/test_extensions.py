@@ -52,7 +52,8 @@ def test_a_complete_result_is_taken_for_every_method(kind: str | None) -> None:
         ("prompts/get", {"resultType": "com.example/later"}, "com.example/later"),
         ("resources/read", {"resultType": 7}, ""),
         ("tools/call", {"resultType": ["complete"]}, ""),
-        ("tools/call", {"task": {"taskId": "t"}}, "task"),
+        ("resources/read", {"resultType": "task", "taskId": "t"}, "task"),
+        ("tools/call", {"resultType": "task", "taskId": "t", "content": []}, "task"),
     ],
 )
 def test_any_other_result_is_refused_with_its_type(
@@ -64,7 +65,7 @@ def test_any_other_result_is_refused_with_its_type(
     assert caught.value.sent
 
 
-async def test_the_library_raises_an_error_that_names_the_task_that_was_started() -> None:
+async def test_a_task_that_has_content_is_refused_with_an_error_that_names_it() -> None:
     task = {"resultType": "task", "taskId": "t-1", "status": "working"}
     say = saying(lambda request: answer("200 OK", result(request, **task), **JSON))
     async with listening(HostedServer(say)) as server, hub_of(config_of(server)) as hub:
@@ -83,7 +84,11 @@ async def test_the_library_tells_a_server_only_of_capabilities_that_are_carried(
         finally:
             context_of_call.reset(token)
         told = server.calls[0].request["params"]["_meta"][CAPABILITIES]
-    assert told == {"elicitation": {"form": {}}}
+    # Tasks are Pegboard's own extension, whatever the client says.
+    assert told == {
+        "elicitation": {"form": {}},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    }
 
 
 async def test_a_list_of_an_unknown_type_is_an_error_of_the_server_and_no_empty_list() -> None:

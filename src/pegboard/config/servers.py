@@ -51,6 +51,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For all pages of a list."""
     call: float = 60.0
     """For one tool call."""
+    task: float = 3600.0
+    """For the task that a server makes of a call; its call may take so long instead."""
     idle: float | None = None
     """The server is stopped after this time without a call; ``None`` never stops it."""
 

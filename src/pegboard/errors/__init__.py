@@ -39,6 +39,10 @@
         │       └── UntrustedAddressError        its login leads to an address that is not trusted
         ├── NotConnectedError    RuntimeError    it is not connected yet, or not any more
         ├── ConnectionLostError  ConnectionError it went away in mid-call; the tool may have run
+        ├── TaskError                        the task it made of a call ended without a result
+        │   ├── TaskLostError    LookupError     it does not know the task any more
+        │   ├── TaskCancelledError RuntimeError  the task was cancelled
+        │   └── TaskTimeoutError TimeoutError    the task did not end in time
         └── ProtocolError        RuntimeError    it answered with an error, or not as MCP requires
             └── UnsupportedResultError           its result has a type that Pegboard does not carry
 
@@ -88,6 +92,10 @@ from pegboard.errors.servers import (
     ServerNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
+    TaskCancelledError,
+    TaskError,
+    TaskLostError,
+    TaskTimeoutError,
     UnsupportedResultError,
     UntrustedAddressError,
     UpstreamError,
@@ -133,6 +141,10 @@ __all__ = [
     "StoreDamagedError",
     "StoreUnavailableError",
     "StoreVersionError",
+    "TaskCancelledError",
+    "TaskError",
+    "TaskLostError",
+    "TaskTimeoutError",
     "ToolConflictError",
     "ToolDisabledError",
     "ToolExecutionError",

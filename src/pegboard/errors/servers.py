@@ -1,4 +1,4 @@
-"""Errors of configuration files and upstream servers: unavailable, timeout, open circuit."""
+"""Errors of configuration files and upstream servers: unavailable, timeout, lost task."""
 
 import re
 from collections.abc import Sequence
@@ -16,6 +16,10 @@ __all__ = [
     "ServerNotFoundError",
     "ServerTimeoutError",
     "ServerUnavailableError",
+    "TaskCancelledError",
+    "TaskError",
+    "TaskLostError",
+    "TaskTimeoutError",
     "UnsupportedResultError",
     "UntrustedAddressError",
     "UpstreamError",
@@ -154,7 +158,7 @@ class ProtocolError(UpstreamError, RuntimeError):
 
 
 class UnsupportedResultError(ProtocolError):
-    """The server answered with a result of a type that Pegboard does not carry, such as a task.
+    """The server answered with a result of a type that Pegboard does not carry.
 
     The server may have acted, or may still act. ``result_type`` is the type.
     """
@@ -164,6 +168,40 @@ class UnsupportedResultError(ProtocolError):
     def __init__(self, message: str, *, server: str, tool: str = "", result_type: str = "") -> None:
         super().__init__(message, server=server, tool=tool)
         self.result_type = result_type
+
+
+class TaskError(UpstreamError):
+    """The task that a server made of a call ended without a result; ``task`` is its id.
+
+    The tool may have run nevertheless.
+    """
+
+    code: ClassVar[str] = "task"
+    outcome: ClassVar[Outcome] = "raised"
+    sent: bool = True
+
+    def __init__(self, message: str, *, server: str, tool: str = "", task: str = "") -> None:
+        super().__init__(message, server=server, tool=tool)
+        self.task = task
+
+
+class TaskLostError(TaskError, LookupError):
+    """The server no longer knows the task: it expired, or the server forgot it."""
+
+    code: ClassVar[str] = "task_lost"
+
+
+class TaskCancelledError(TaskError, RuntimeError):
+    """The task was cancelled at the server."""
+
+    code: ClassVar[str] = "task_cancelled"
+
+
+class TaskTimeoutError(TaskError, TimeoutError):
+    """The task did not end before it expired, or within `timeouts.task` of the server."""
+
+    code: ClassVar[str] = "task_timeout"
+    outcome: ClassVar[Outcome] = "timeout"
 
 
 def without_name(server: str, text: str) -> str:

@@ -29,6 +29,9 @@ from pegboard.errors import (
     ServerTimeoutError,
     ServerUnavailableError,
     StorageError,
+    TaskCancelledError,
+    TaskLostError,
+    TaskTimeoutError,
     ToolNotFoundError,
     UnsupportedResultError,
 )
@@ -74,6 +77,13 @@ _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
         "The connection to server {server} was lost. The call may have run all the same: look "
         "before you repeat it",
     ),
+    (
+        TaskLostError,
+        "Server {server} does not know the task any more that it made of the call. The call may "
+        "have run all the same: look before you repeat it",
+    ),
+    (TaskCancelledError, "Server {server} cancelled the task that it made of the call"),
+    (TaskTimeoutError, "The task that server {server} made of the call did not end in time"),
     (ProtocolError, "Server {server} sent a response that the gateway cannot use"),
     (StorageError, "The gateway could not read or write its store"),
     (SearchDataError, "The gateway cannot search with this method"),

@@ -34,7 +34,8 @@ from pegboard.model.principal import Scope
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import LimitUse
 from pegboard.storage import Store
-from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS, TASKS_EXTENSION
+from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS
+from pegboard.upstream.messages.protocol import TASKS
 from pegboard.version import installed_version
 
 __all__ = ["Gateway"]
@@ -143,7 +144,7 @@ class Gateway(AsyncContextManagerMixin):
         extensions = {
             key: settings
             for key, settings in ANNOUNCED_EXTENSIONS.items()
-            if key != TASKS_EXTENSION or (is_modern and has_tasks)
+            if key != TASKS or (is_modern and has_tasks)
         }
         if extensions:
             can["extensions"] = extensions

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         ServerNote,
         ServerUp,
     )
-    from pegboard.upstream.server import Board, ServerStatus, UpstreamServer
+    from pegboard.upstream.server import Board, UpstreamServer
     from pegboard.upstream.server_requests import (
         ALL_KINDS,
         Question,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         QuestionRefusedError,
         Questions,
     )
+    from pegboard.upstream.server_status import ServerStatus
     from pegboard.upstream.supervisor import Supervisor
 
 __all__ = [
@@ -116,7 +117,7 @@ _HOMES = {
     "ServerLogger": "events",
     "ServerNote": "events",
     "ServerState": "connection",
-    "ServerStatus": "server",
+    "ServerStatus": "server_status",
     "ServerUp": "events",
     "StatefulConnection": "connections.stateful",
     "StoreCatalogCache": "catalog.cache",

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeAlias
 
 import msgspec
 
-from pegboard.model.task import TaskWatcher
+from pegboard.model.task import ServerTask, TaskStatus, TaskWatcher
 from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Questions
 
@@ -65,14 +65,15 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_callbacks_on(self, owner_loop: OwnerLoop) -> "CallContext":
         """Return the same, with its callbacks run by `OwnerLoop.run_callback`."""
-        if self.on_progress is None and self.on_log is None and self.questions is None:
+        questions, task = self.questions, self.task
+        if self.on_progress is None and self.on_log is None and questions is None and task is None:
             return self
-        questions = self.questions
         return msgspec.structs.replace(
             self,
             on_progress=_as_callback(self.on_progress, owner_loop),
             on_log=_as_callback(self.on_log, owner_loop),
             questions=None if questions is None else questions.answered_on(owner_loop),
+            task=None if task is None else _WatcherOnLoop(task, owner_loop),
         )
 
 
@@ -105,6 +106,20 @@ async def told(outcome: Awaitable[object] | object) -> None:
     """Await the outcome of a callback, if it is awaitable."""
     if isinstance(outcome, Awaitable):
         await outcome
+
+
+class _WatcherOnLoop:
+    """Passes on what a watcher is told, by `OwnerLoop.run_callback`."""
+
+    def __init__(self, watcher: TaskWatcher, owner_loop: OwnerLoop) -> None:
+        self._watcher = watcher
+        self._owner_loop = owner_loop
+
+    async def started(self, task: ServerTask) -> None:
+        await self._owner_loop.run_callback(lambda: told(self._watcher.started(task)))
+
+    async def changed(self, status: TaskStatus, message: str | None) -> None:
+        await self._owner_loop.run_callback(lambda: told(self._watcher.changed(status, message)))
 
 
 def _as_callback(

@@ -219,6 +219,19 @@ class Session(Protocol):
         """Send a notification without parameters."""
         ...
 
+    def follow_task(
+        self, task_id: str, context: CallContext, on_status: Callable[[], object]
+    ) -> None:
+        """Deliver what a server of the handshake era sends about a task, until `forget_task`.
+
+        ``on_status`` is called when the server says that the status of the task has changed.
+        """
+        ...
+
+    def forget_task(self, task_id: str, *, is_over: bool) -> None:
+        """Deliver no more of a task; one that is not over may still send something."""
+        ...
+
 
 class ConnectionCallbacks(msgspec.Struct, frozen=True, kw_only=True):
     """The callbacks of a connection to its owner."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -15,8 +16,8 @@ from pegboard.errors import (
 )
 from pegboard.model import Step, Tool, ToolCall, ToolResult
 from pegboard.model.call import Phases
-from pegboard.model.hidden_characters import visible
 from pegboard.model.result import result_of
+from pegboard.model.task import ServerTask
 from pegboard.model.tool_names import NameTable, OnConflict, name_matcher
 from pegboard.policies import PolicyOptions
 from pegboard.policies.fair_share import LimitUse
@@ -31,7 +32,6 @@ from pegboard.upstream.connection import (
     Changed,
     ConnectionCallbacks,
     ConnectionDeps,
-    Era,
     Request,
     ServerState,
     Session,
@@ -49,33 +49,13 @@ from pegboard.upstream.events import (
     ServerDown,
     ServerUp,
 )
+from pegboard.upstream.server_status import ServerStatus, status_of
 from pegboard.upstream.session.subscriptions import ResourceSubscriptions
+from pegboard.upstream.tasks.server_tasks import ServerTasks
 
-__all__ = ["Board", "ServerStatus", "UpstreamServer"]
+__all__ = ["Board", "UpstreamServer"]
 
 logger: logging.Logger = logging.getLogger("pegboard.upstream")
-
-
-class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a server at one moment; it contains no secrets."""
-
-    name: str
-    state: ServerState
-    transport: str
-    target: str
-    era: Era | None = None
-    """``None`` until the first session."""
-    protocol_version: str | None = None
-    server_version: str | None = None
-    tool_count: int = 0
-    left_out: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """Tools that cannot be used, and why."""
-    warnings: tuple[str, ...] = ()
-    """What the user should check, such as a pattern of ``allow`` that no tool matches."""
-    last_error: str | None = None
-    startup_seconds: float | None = None
-    starts: int = 0
-    instructions: str | None = None
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +126,7 @@ class UpstreamServer:
             ),
         )
         self._of_clients = ClientConnections(config.name, self._connection_for)
+        self._tasks = ServerTasks(config, deps.owner_loop, deps.questions)
 
     @property
     def key(self) -> str:
@@ -155,24 +136,7 @@ class UpstreamServer:
     @property
     def status(self) -> ServerStatus:
         """The present status of the server."""
-        connection = self.connection
-        said = connection.negotiated
-        return ServerStatus(
-            name=self.config.name,
-            state=connection.state if self.config.enabled else ServerState.DISABLED,
-            transport=self.config.transport,
-            target=self.config.target,
-            era=said.era if said else None,
-            protocol_version=said.version if said else None,
-            server_version=visible(said.server_version) or None if said else None,
-            tool_count=self.feed.on_board(),
-            left_out=self.feed.missing(),
-            warnings=self.feed.warnings,
-            last_error=connection.last_error,
-            startup_seconds=connection.startup_seconds,
-            starts=connection.starts,
-            instructions=visible(said.instructions) or None if said else None,
-        )
+        return status_of(self.config, self.connection, self.feed)
 
     def limits(self) -> list[LimitUse]:
         """Return how many clients have a connection of their own, if they do not share one."""
@@ -312,6 +276,41 @@ class UpstreamServer:
         self._refuse_if_unusable()
         return await self._owner_loop.run(lambda: deliver_list(self.connection, method))
 
+    async def resume_task(
+        self, task: ServerTask, tool: str, context: CallContext | None = None
+    ) -> ToolResult:
+        """Return the result of a task that the server made of an earlier call of a tool.
+
+        Raises:
+            TaskError: when the task was lost or cancelled, or does not end.
+            UpstreamError: when it failed, or the server cannot be reached.
+        """
+        self._refuse_if_unusable(tool)
+        loop = self._owner_loop
+        with taken_context(loop) as taken:
+            its_context = taken if context is None else context.with_callbacks_on(loop)
+            raw = await loop.run(lambda: self._resume(task, tool, its_context), tool=tool)
+        return self._read(raw, tool)
+
+    async def _resume(
+        self, task: ServerTask, tool: str, context: CallContext | None
+    ) -> dict[str, Any]:
+        questions = (context and context.questions) or self._answering
+        if context is None or self._is_shared(context):
+            return await self._tasks.resumed(
+                self.connection, task, tool=tool, context=context, questions=questions
+            )
+        async with self._of_clients.of(context) as own:
+            return await self._tasks.resumed(
+                own, task, tool=tool, context=context, questions=questions
+            )
+
+    async def cancel_task(self, task: ServerTask) -> None:
+        """Ask the server to cancel a task. It takes a few seconds at most, and never fails."""
+        if self._gone is None and self.config.enabled and self._owner_loop.is_open:
+            with suppress(PegboardError):
+                await self._owner_loop.run(lambda: self._tasks.cancel(self.connection, task))
+
     def definition(self, tool: str) -> dict[str, Any] | None:
         """Return a tool as the server defines it, by its original name; ``None`` if not shown."""
         return self.feed.definition(tool)
@@ -351,10 +350,12 @@ class UpstreamServer:
         loop = self._owner_loop
 
         async def run(call: ToolCall) -> object:
-            params = {"name": original, "arguments": call.arguments}
+            params: Mapping[str, Any] = {"name": original, "arguments": call.arguments}
             try:
                 self._refuse_if_unusable(name)
                 with taken_context(loop) as context:
+                    if original in self.feed.task_support:
+                        params = self._as_task(original, params, context)
                     request = self._request(
                         "tools/call", params, name, context, idempotent, call.phases
                     )
@@ -364,6 +365,8 @@ class UpstreamServer:
                         )
                     elif self._is_shared(context):
                         raw = await deliver(self.connection, request)
+                        if "content" not in raw:
+                            raw = await self._tasks.result_of(self.connection, request, raw)
                     else:
                         raw = await self._deliver(request)
             except PegboardError as error:
@@ -377,6 +380,12 @@ class UpstreamServer:
             return self._read(raw, name)
 
         return run
+
+    def _as_task(
+        self, original: str, params: Mapping[str, Any], context: CallContext | None
+    ) -> Mapping[str, Any]:
+        support = self.feed.task_support[original]
+        return self._tasks.asked_for(params, support, self.connection.negotiated, context)
 
     def _request(
         self,
@@ -406,9 +415,15 @@ class UpstreamServer:
         """Send a request over the connection of its client, or over the shared one."""
         context = request.context
         if context is None or self._is_shared(context):
-            return await deliver(self.connection, request)
+            raw = await deliver(self.connection, request)
+            if request.method == "tools/call" and "content" not in raw:
+                raw = await self._tasks.result_of(self.connection, request, raw)
+            return raw
         async with self._of_clients.of(context) as own:
-            return await deliver(own, request)
+            raw = await deliver(own, request)
+            if request.method == "tools/call" and "content" not in raw:
+                raw = await self._tasks.result_of(own, request, raw)
+            return raw
 
     def _connection_for(self, context: CallContext) -> StatefulConnection:
         """Make the connection of one client, where clients do not share one."""

@@ -17,6 +17,7 @@ from pegboard.upstream.connections.stateful import StatefulConnection
 from pegboard.upstream.connections.stateless import StatelessConnection
 from pegboard.upstream.owner_loop import OwnerLoop
 from pegboard.upstream.server_requests import Questions
+from pegboard.upstream.tasks.server_tasks import ServerTasks
 
 __all__ = ["StandaloneClient"]
 
@@ -40,6 +41,7 @@ class StandaloneClient:
         self.config: ServerConfig = msgspec.structs.replace(config, lazy=True)
         self._owner_loop = OwnerLoop(config.name)
         self._guests = (questions or Questions()).answered_on(self._owner_loop)
+        self._tasks = ServerTasks(self.config, self._owner_loop, self._guests)
         self._token_storage = token_storage
         self._connection: StatefulConnection | None = None
         self._pool: Any = None
@@ -133,18 +135,19 @@ class StandaloneClient:
                     server=self.config.name,
                     tool=name,
                 )
-            return await deliver(
-                connection,
-                Request(
-                    method="tools/call",
-                    params=params,
-                    tool=name,
-                    context=CallContext(on_progress=on_progress),
-                    questions=self._guests if self._guests.are_answered else None,
-                    limit=self.config.timeouts.call,
-                    remedy="raise the timeout of its client",
-                ),
+            request = Request(
+                method="tools/call",
+                params=params,
+                tool=name,
+                context=CallContext(on_progress=on_progress),
+                questions=self._guests if self._guests.are_answered else None,
+                limit=self.config.timeouts.call,
+                remedy="raise the timeout of its client",
             )
+            raw = await deliver(connection, request)
+            if "content" in raw:
+                return raw
+            return await self._tasks.result_of(connection, request, raw)
 
         return await self._owner_loop.run(call, tool=name)
 

@@ -29,6 +29,10 @@ class TimeoutsEntry(msgspec.Struct, kw_only=True):
     connect: Annotated[_Seconds | None, Meta(description="To start or reach the server.")] = None
     list: Annotated[_Seconds | None, Meta(description="For all pages of a list.")] = None
     call: Annotated[_Seconds | None, Meta(description="For one call of a tool.")] = None
+    task: Annotated[
+        _Seconds | None,
+        Meta(description="For a task that the server makes of a call; an hour if not set."),
+    ] = None
     idle: Annotated[
         _Seconds | None, Meta(description="Stop the server after this time without a call.")
     ] = None

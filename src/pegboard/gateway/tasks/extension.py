@@ -11,7 +11,7 @@ from pegboard.gateway.request import Client, RpcError
 from pegboard.gateway.tasks.record import POLL_INTERVAL_MS, TaskRecord, moment, read_object
 from pegboard.gateway.tasks.tasks import NewTask, Tasks
 from pegboard.model.task import TaskStatus
-from pegboard.upstream.messages.extensions import TASKS_EXTENSION
+from pegboard.upstream.messages.protocol import TASKS
 
 __all__ = ["STATUS_NOTIFICATION", "ExtensionTasks", "check_declared"]
 
@@ -90,8 +90,8 @@ def check_declared(client: Client) -> None:
         RpcError: when it does not.
     """
     if not client.tasks:
-        wanted: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
-        words = f"This request needs the capability `{TASKS_EXTENSION}`, which it does not declare."
+        wanted: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        words = f"This request needs the capability `{TASKS}`, which it does not declare."
         raise RpcError(MISSING_REQUIRED_CLIENT_CAPABILITY, words, wanted)
 
 

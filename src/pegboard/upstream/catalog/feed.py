@@ -16,6 +16,7 @@ from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError
 from pegboard.model import Step, Tool
 from pegboard.model.garbage_collection import postponed_collections
 from pegboard.model.hidden_characters import is_plain_json, visible_definition
+from pegboard.model.json_values import object_in
 from pegboard.model.tool_names import NameTable, OnConflict, name_matcher, nearest_names
 from pegboard.policies import PolicyOptions
 from pegboard.registry import BoundTool, Registry
@@ -36,6 +37,7 @@ GivenName = tuple[str, str]
 """The name that a tool should have had, and the one that it got because that was taken."""
 _TAKEN = "its name is taken by another tool"
 _OVERRIDDEN = "another tool has taken its place"
+_TASK_SUPPORT = ("optional", "required")
 _HELD_BY_TOOLS = frozenset({"name", "description", "inputSchema", "outputSchema"})
 
 MOST_DEFINITION_BYTES = 256 * 1024
@@ -78,6 +80,8 @@ class CatalogFeed:
         self.warnings: tuple[str, ...] = ()
         """What the user should check: patterns that no tool matches."""
         self._extras: dict[str, Mapping[str, Any]] = {}
+        self.task_support: Mapping[str, str] = {}
+        """The tools whose calls may or must be tasks in the handshake era: which of the two."""
         self._config = config
         self._registry = registry
         self._names = names
@@ -258,6 +262,11 @@ class CatalogFeed:
             # Of a tool that is listed twice the first counts.
             for raw in reversed(listed)
             if (name := _name_of(raw)) in wanted and (rest := _rest_of(raw))
+        }
+        self.task_support = {
+            name: support
+            for name, rest in self._extras.items()
+            if (support := object_in(rest.get("execution")).get("taskSupport")) in _TASK_SUPPORT
         }
         self._register(wanted, left_out, checked=checked)
 

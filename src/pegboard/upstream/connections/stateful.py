@@ -174,7 +174,7 @@ class StatefulConnection:
                 self._lose(session, self.last_error or str(error))
 
     @contextmanager
-    def _busy(self) -> Generator[None]:
+    def busy(self) -> Generator[None]:
         """Count the block as a running request, so that the server is not idle."""
         self.in_flight += 1
         try:
@@ -344,7 +344,7 @@ class StatefulConnection:
     async def _greet(self, session: Session) -> None:
         try:
             if self._callbacks.on_ready is not None:
-                with self._busy():
+                with self.busy():
                     await self._callbacks.on_ready(session)
             await session.watch(self._callbacks.watched)
         except Exception:

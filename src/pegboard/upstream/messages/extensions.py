@@ -10,21 +10,22 @@ from typing import Any, Final, cast
 from pegboard.errors import UnsupportedResultError
 from pegboard.errors.root import shorten
 from pegboard.model.json_values import object_in
+from pegboard.upstream.messages.protocol import TASKS
 
 __all__ = [
     "ANNOUNCED_EXTENSIONS",
     "CARRIED_CAPABILITIES",
     "CARRIED_EXTENSIONS",
     "CARRIED_RESULT_TYPES",
-    "TASKS_EXTENSION",
+    "OWN_EXTENSIONS",
+    "PLAIN_CAPABILITIES",
     "CarriedCapabilities",
     "carried_capabilities",
     "check_result_type",
     "declares_tasks",
+    "is_task",
+    "told_capabilities",
 ]
-
-TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""Tasks of the modern era. The gateway has its own, so a client's word for them goes no further."""
 
 CARRIED_CAPABILITIES: Final[Mapping[str, Mapping[str, type]]] = {
     "elicitation": {"form": dict, "url": dict},
@@ -39,12 +40,22 @@ CARRIED_EXTENSIONS: Final[Mapping[str, Mapping[str, type]]] = {
 }
 """From clients to servers: each extension by its id, its settings, and their JSON types."""
 
-ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {TASKS_EXTENSION: {}}
+OWN_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # A task never reaches the client of a call: Pegboard waits for its result, see `tasks/`.
+    TASKS: {},
+}
+"""From Pegboard itself to servers of the modern era, whatever the client of a call can do."""
+
+ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # The gateway has tasks of its own, so what a client says of them goes no further.
+    TASKS: {},
+}
 """From the gateway to clients: each extension by its id, with its settings."""
 
 CARRIED_RESULT_TYPES: Final[Mapping[str, frozenset[str] | None]] = {
     "complete": None,
     "input_required": frozenset({"tools/call", "resources/read", "prompts/get"}),
+    "task": frozenset({"tools/call"}),
 }
 """From servers to clients: each ``resultType``, and its methods; ``None`` for all of them."""
 
@@ -54,6 +65,8 @@ class CarriedCapabilities(dict[str, Any]):
 
 
 _NONE = CarriedCapabilities()
+PLAIN_CAPABILITIES: Final[Mapping[str, Any]] = {"extensions": OWN_EXTENSIONS}
+"""What a server of the modern era is told for a client that can do nothing."""
 
 
 def carried_capabilities(said: Mapping[str, Any]) -> CarriedCapabilities:
@@ -82,7 +95,21 @@ def carried_capabilities(said: Mapping[str, Any]) -> CarriedCapabilities:
 
 def declares_tasks(said: Mapping[str, Any]) -> bool:
     """Tell whether the capabilities of a client have the tasks extension."""
-    return isinstance(object_in(said.get("extensions")).get(TASKS_EXTENSION), dict)
+    return isinstance(object_in(said.get("extensions")).get(TASKS), dict)
+
+
+def told_capabilities(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the capabilities that a server of the modern era is told, with our own extensions."""
+    if not said:
+        return PLAIN_CAPABILITIES
+    carried = carried_capabilities(said)
+    return {**carried, "extensions": {**carried.get("extensions", {}), **OWN_EXTENSIONS}}
+
+
+def is_task(raw: Mapping[str, Any]) -> bool:
+    """Tell whether the result of a call is a task, in the shape of either era."""
+    # The handshake era has no types: there a task is an object within the result.
+    return raw.get("resultType") == "task" or ("task" in raw and "content" not in raw)
 
 
 def check_result_type(raw: Mapping[str, Any], method: str, *, server: str) -> None:
@@ -93,12 +120,10 @@ def check_result_type(raw: Mapping[str, Any], method: str, *, server: str) -> No
     """
     kind: object = raw.get("resultType")
     if kind is None or kind == "complete":
-        # The handshake era has no types: there a task has no content.
-        if "task" in raw and "content" not in raw and method == "tools/call":
-            raise _unsupported(raw, "task", method, server)
         return
     methods = CARRIED_RESULT_TYPES.get(kind, ()) if isinstance(kind, str) else ()
-    if methods is not None and method not in methods:
+    # A task has no content; with one, it could not be told from a plain result.
+    if (methods is not None and method not in methods) or (kind == "task" and "content" in raw):
         raise _unsupported(raw, kind, method, server)
 
 
@@ -122,11 +147,9 @@ def _in_shape(value: object, fields: Mapping[str, type]) -> dict[str, Any] | Non
 def _unsupported(
     raw: Mapping[str, Any], kind: object, method: str, server: str
 ) -> UnsupportedResultError:
-    # The extension has the fields of the task in the result itself, the handshake era within it.
-    task = object_in(raw.get("task")) or raw
     did = "It may have done what it was asked to do: look before you repeat the request."
-    if kind == "task" and isinstance(number := task.get("taskId"), str):
-        state = task.get("status")
+    if kind == "task" and isinstance(number := raw.get("taskId"), str):
+        state = raw.get("status")
         now = f" (status {shorten(state)})" if isinstance(state, str) else ""
         did = (
             f"The server has started task {shorten(number)}{now} and works on it; Pegboard "
@@ -134,7 +157,7 @@ def _unsupported(
         )
     return UnsupportedResultError(
         f"Server {server!r} answered `{method}` with a result of type {shorten(kind)}, which "
-        f"Pegboard does not carry. {did}",
+        f"Pegboard does not carry there. {did}",
         server=server,
         result_type=kind if isinstance(kind, str) else "",
     )

@@ -21,8 +21,10 @@ __all__ = [
     "MODERN_FIELDS",
     "MODERN_VERSIONS",
     "PROTOCOL_VERSION",
+    "RELATED_TASK",
     "SERVER_INFO",
     "SUBSCRIPTION_ID",
+    "TASKS",
     "UNSUPPORTED_PROTOCOL_VERSION",
     "invalid_header_mark",
     "marked_headers",
@@ -44,6 +46,10 @@ CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+"""The key that the revision 2025-11-25 has for messages that belong to a task."""
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""The extension of the modern era for tasks."""
 
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
@@ -55,7 +61,14 @@ UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 
 MODERN_FIELDS: Final = frozenset({"resultType", "inputRequests", "requestState", "_meta"})
 """The fields of a result that only the modern era has, and the one whose keys it reserves."""
-_NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """The parameter that the header ``Mcp-Name`` repeats, by method."""
 _PLAIN_HEADER = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _WRAPPED_HEADER = re.compile(r"=\?base64\?.*\?=")

@@ -98,6 +98,11 @@ class CallInFlight:
         words = visible(message) if isinstance(message, str) else None
         self._note_progress(partial(tell, done, _number(params.get("total")), words))
 
+    def note(self, note: Callable[[], object]) -> None:
+        """Queue any other callback; when too many wait, it is left out."""
+        if len(self._notes) < MOST_NOTES:
+            self._notes.append(note)
+
     def wants(self, params: Mapping[str, Any]) -> bool:
         """Tell whether the client of the call wants this log message."""
         context = self.context

@@ -11,12 +11,14 @@ from pegboard.upstream.connection import Changed, OnChanged
 from pegboard.upstream.messages.channel import MessageChannel
 from pegboard.upstream.messages.jsonrpc import Message, ServerRpcError, number_of
 from pegboard.upstream.messages.protocol import (
+    INVALID_PARAMS,
     METHOD_NOT_FOUND,
     SUBSCRIPTION_ID,
     without_reserved_keys,
 )
 from pegboard.upstream.session.in_flight import CallInFlight
 from pegboard.upstream.session.request_routing import KINDS, RequestRouting
+from pegboard.upstream.session.session_tasks import UNKNOWN_TASK, SessionTasks, related_task
 
 __all__ = ["Incoming", "OnEvent"]
 
@@ -49,6 +51,7 @@ class Incoming:
         self._server = server
         self._routing = routing
         self._on_changed = on_changed
+        self.tasks: SessionTasks = SessionTasks(routing.calls)
         self._channel: MessageChannel | None = None
         self._group: TaskGroup | None = None
         self._early: list[Message] = []
@@ -88,6 +91,8 @@ class Incoming:
         It returns a wait when many notifications wait for the client of that call.
         """
         if self.is_legacy and message.params:
+            if message.method is not None and (task := related_task(message.params)) is not None:
+                came_with = self.tasks.call_of(task)
             message.params = without_reserved_keys(message.params)
         try:
             if message.method is None:
@@ -116,11 +121,8 @@ class Incoming:
             return
         match method:
             case "notifications/progress":
-                call = self._with_progress.get(number_of(params.get("progressToken")))
-                if call is not None:
-                    call.note_progress(params)
-                    self._tell(call)
-            case "notifications/message":
+                self._take_progress(params)
+            case "notifications/message" if came_with is not UNKNOWN_TASK:
                 call = self._routing.calls.note_log(params, came_with)
                 if call is not None:
                     self._tell(call)
@@ -128,12 +130,21 @@ class Incoming:
                 self._take_cancellation(method, params)
             case "notifications/resources/updated":
                 self._on_changed("resource", str(params.get("uri", "")))
+            case "notifications/tasks/status":
+                self.tasks.note_status(params)
             case "notifications/elicitation/complete":
                 self._on_changed("elicitation", str(params.get("elicitationId", "")))
             case _ if method in _CHANGES:
                 self._on_changed(_CHANGES[method], "")
             case _:
                 logger.debug("notification_ignored: %r of server %r", method[:100], self._server)
+
+    def _take_progress(self, params: Mapping[str, Any]) -> None:
+        token = number_of(params.get("progressToken"))
+        call = self._with_progress.get(token) or self.tasks.call_with_progress(token)
+        if call is not None:
+            call.note_progress(params)
+            self._tell(call)
 
     def _take_cancellation(self, method: str, params: Mapping[str, Any]) -> None:
         number: object = params.get("requestId")
@@ -197,6 +208,9 @@ class Incoming:
             return {}
         if method not in KINDS:
             raise ServerRpcError(METHOD_NOT_FOUND, "Method not found", method)
+        if came_with is UNKNOWN_TASK:
+            # It must not reach the client of another call.
+            raise ServerRpcError(INVALID_PARAMS, "No call of this session has that task")
         return await self._routing.respond(method, message.params or {}, came_with)
 
 

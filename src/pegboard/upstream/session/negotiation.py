@@ -9,6 +9,7 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
 from pegboard.upstream.connection import Greeting, Negotiated
+from pegboard.upstream.messages.extensions import told_capabilities
 from pegboard.upstream.messages.failures import FailedError
 from pegboard.upstream.messages.jsonrpc import ServerRpcError
 from pegboard.upstream.messages.protocol import (
@@ -130,7 +131,8 @@ async def _modern(
 
 async def _discover(ask: Ask, capabilities: Mapping[str, Any], version: str) -> _Discovered:
     method = "server/discover"
-    meta = {PROTOCOL_VERSION: version, CLIENT_INFO: CLIENT, CLIENT_CAPABILITIES: capabilities}
+    told = told_capabilities(capabilities)
+    meta = {PROTOCOL_VERSION: version, CLIENT_INFO: CLIENT, CLIENT_CAPABILITIES: told}
     with anyio.fail_after(DISCOVER_SECONDS):
         raw = await ask(method, {"_meta": meta}, request_headers(version, method, {}))
     return msgspec.convert(raw, _Discovered)

@@ -10,7 +10,7 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
 from pegboard.model.hidden_characters import visible_json
-from pegboard.upstream.messages.extensions import carried_capabilities
+from pegboard.upstream.messages.extensions import PLAIN_CAPABILITIES, told_capabilities
 from pegboard.upstream.messages.jsonrpc import ServerRpcError, plain_json
 from pegboard.upstream.messages.protocol import INTERNAL_ERROR, INVALID_REQUEST
 from pegboard.upstream.server_requests import (
@@ -101,7 +101,9 @@ class RequestRouting:
             {kind for kind in KINDS.values() if self._allows(kind)}, roots={"listChanged": True}
         )
         """What the server is told of its client when the session begins."""
-        self._own_capabilities = _capabilities_of(_answered_by(questions))
+        self.modern_capabilities: Mapping[str, Any] = told_capabilities(self.client_capabilities)
+        """The same, as a server of the modern era is told it."""
+        self._own_capabilities = told_capabilities(_capabilities_of(_answered_by(questions)))
 
     async def respond(
         self, method: str, asked: Mapping[str, Any], came_with: CallInFlight | None
@@ -149,10 +151,10 @@ class RequestRouting:
         context = call.context
         if context.capabilities is not None:
             said = context.capabilities
-            return carried_capabilities(said) if said else said
+            return told_capabilities(said) if said else PLAIN_CAPABILITIES
         if context.questions is None:
             return self._own_capabilities
-        return _capabilities_of(_answered_by(context.questions))
+        return told_capabilities(_capabilities_of(_answered_by(context.questions)))
 
     def shown(self, raw: dict[str, Any]) -> dict[str, Any]:
         """Return a result with questions for a client, as a person may see them.

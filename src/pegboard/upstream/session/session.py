@@ -63,7 +63,7 @@ _OF_THE_PROTOCOL = frozenset(
     {"progressToken", CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION}
 )
 """The keys of ``_meta`` that each hop sets for itself, so they are not passed on."""
-_CALLS = frozenset({"tools/call", "resources/read", "prompts/get"})
+_CALLS = frozenset({"tools/call", "resources/read", "prompts/get", "tasks/result"})
 """Methods during which a server may send requests and logs; our own listings have no client."""
 _BEGINNING = frozenset({"initialize", "server/discover"})
 """Methods that the protocol forbids to cancel."""
@@ -224,6 +224,8 @@ class UpstreamSession:
                 if raw.get("resultType", "complete") != "complete" or "content" not in raw:
                     check_result_type(raw, method, server=self._config.name)
                     raw = self._routing.shown(raw)
+                    if method == "tools/call" and self.negotiated.era == "legacy":
+                        self._incoming.tasks.began(raw, call)
                 await call.all_told()
         except Exception as error:
             raise error_of(error, self._config, tool=tool) from error
@@ -296,6 +298,17 @@ class UpstreamSession:
             await self._channel.send({"jsonrpc": "2.0", "method": method}, {})
         except Exception as error:
             raise error_of(error, self._config) from error
+
+    def follow_task(
+        self, task_id: str, context: CallContext, on_status: Callable[[], object]
+    ) -> None:
+        """Deliver what a server of the handshake era sends about a task, until `forget_task`."""
+        if self.negotiated.era == "legacy":
+            self._incoming.tasks.follow(task_id, context, on_status)
+
+    def forget_task(self, task_id: str, *, is_over: bool) -> None:
+        """Deliver no more of a task; one that is not over may still send something."""
+        self._incoming.tasks.forget(task_id, is_over=is_over)
 
     def _swap_headers(
         self, send: Callable[[Mapping[str, str]], None], headers: Mapping[str, str]
@@ -396,7 +409,7 @@ class UpstreamSession:
             meta[PROTOCOL_VERSION] = self.negotiated.version
             meta[CLIENT_INFO] = CLIENT
             meta[CLIENT_CAPABILITIES] = (
-                self._routing.client_capabilities
+                self._routing.modern_capabilities
                 if call is None
                 else self._routing.capabilities(call)
             )
