@@ -98,7 +98,7 @@ class Gateway(AsyncContextManagerMixin):
         async with anyio.create_task_group() as group:
             tenants = self._tenants = self._make_tenants(group, methods)
             self._group = group
-            group.start_soon(self._upkeep().run)
+            group.start_soon(self._upkeep(tenants).run)
             try:
                 yield self
             except anyio.get_cancelled_exc_class():
@@ -321,12 +321,17 @@ class Gateway(AsyncContextManagerMixin):
         opens, most = self._open_tenant, options.open_tenants
         return Tenants(make(self._hub), make, opens, group, most=most, common=common)
 
-    def _upkeep(self) -> TaskUpkeep:
+    def _upkeep(self, tenants: Tenants) -> TaskUpkeep:
         assert self._common is not None, "it is made with the tenants"
         methods = self._common.tasks
 
-        async def resume(_: CallerContext, record: TaskRecord) -> dict[str, Any]:
-            raise record.lost(now=0.0).error()
+        async def resume(caller: CallerContext, record: TaskRecord) -> dict[str, Any]:
+            assert record.upstream is not None, "else there is nothing to ask for"
+            tenant = await self._found(record.tenant, tenants)
+            with tenant:
+                return await tenant.calls.resume(
+                    caller, record.tool, record.upstream, relays=record.relays
+                )
 
         return TaskUpkeep(methods.tasks, resume, methods.core.push)
 

@@ -93,6 +93,11 @@ class RunningTask:
         """True when the call has ended."""
         return self.over.is_set()
 
+    @property
+    def resumes_later(self) -> bool:
+        """True when the call may go on at another gateway: this one stops, or has lost it."""
+        return self.is_task and self.why_stopped in ("", "taken")
+
     def stop(self, why: WhyStopped) -> None:
         """Stop the call."""
         if not self.is_over and not self.scope.cancel_called:
