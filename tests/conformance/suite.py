@@ -28,3 +28,19 @@ def run_suite(url: str, revision: str, folder: Path) -> Failures:
         ]
     assert found, run.stderr
     return found
+
+
+def run_scenario(url: str, scenario: str, folder: Path) -> dict[str, str]:
+    """Return the outcome of each check of a scenario of an extension of the modern era."""
+    revision = ["--spec-version", "2026-07-28", "--force"]
+    command = [NODE, SUITE, "server", "--url", url, "--scenario", scenario, *revision, "-o", folder]
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)
+    [checks] = folder.glob("*/checks.json")
+    found = json.loads(checks.read_text("utf-8"))
+    assert found, run.stderr
+    return {
+        check["id"]: f"{check['status']}: {check['errorMessage']}"
+        if check.get("errorMessage")
+        else check["status"]
+        for check in found
+    }
