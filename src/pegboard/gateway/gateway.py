@@ -259,6 +259,8 @@ class Gateway(AsyncContextManagerMixin):
         tenants = [] if self._tenants is None else self._tenants.open_now()
         for tenant in tenants:
             tenant.changes.end_requests()
+        if self._common is not None:
+            self._common.tasks.tasks.let_go()
         try:
             await self._idle_within(seconds)
         finally:

@@ -4,7 +4,6 @@ import asyncio  # noqa: TID251 - the loop is woken from any thread, and no task 
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeVarTuple, cast
 
 import anyio
@@ -29,9 +28,7 @@ from pegboard.gateway.sessions import (
     ClientSession,
     Listener,
 )
-from pegboard.gateway.tasks.extension import check_declared
-from pegboard.gateway.tasks.record import is_task_id
-from pegboard.gateway.tasks.task_methods import TaskMethods
+from pegboard.gateway.tasks.task_methods import TaskMethods, tasks_in
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
@@ -45,7 +42,7 @@ from pegboard.upstream import (
     ServerEvent,
 )
 
-__all__ = ["ChangeNotifier", "NotificationShares", "ResourceWatches", "tasks_in", "watched_in"]
+__all__ = ["ChangeNotifier", "NotificationShares", "ResourceWatches", "watched_in"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -53,8 +50,6 @@ MOST = 1000
 """How many resources one client may watch."""
 LONGEST = 100_000
 """How many characters their URIs may have together: the gateway keeps them all the time."""
-MOST_TASKS = 100
-"""How many tasks one request to listen may follow."""
 _AT_ONCE = 4
 """How many subscriptions of one request are made at the same time."""
 _SLICE = 250
@@ -318,7 +313,7 @@ class ChangeNotifier:
         try:
             uris = watched_in(request.params)
             await self.watches.add_all(listener, uris, resources, caller)
-            await self._follow_tasks(listener, tasks_in(request.params))
+            await self._tasks.follow(listener, tasks_in(request.params))
             await listener.acknowledge()
             for task in listener.tasks:
                 listener.note(TASK, task)
@@ -340,20 +335,6 @@ class ChangeNotifier:
         for listener in self._listeners:
             if task in listener.tasks:
                 listener.note(TASK, task)
-
-    async def _follow_tasks(self, listener: Listener, wanted: Sequence[str]) -> None:
-        """Let a client follow those of the tasks that it may know.
-
-        Raises:
-            RpcError: when the client does not declare the extension.
-        """
-        if not wanted:
-            return
-        check_declared(listener.client)
-        details = partial(self._tasks.details, client=listener.client)
-        listener.tasks = tuple([it for it in wanted if await details(it) is not None])
-        listener.details = details
-        self._tasks.follow(listener.tasks)
 
     def _tools_changed(self, change: CatalogChange) -> None:
         tools = (*change.added, *change.changed, *change.removed)
@@ -476,19 +457,6 @@ def watched_in(params: Mapping[str, Any]) -> list[str]:
     watched = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str)))
     _check_amount(len(watched), sum(map(len, watched)))
     return watched
-
-
-def tasks_in(params: Mapping[str, Any]) -> list[str]:
-    """Return the tasks that a request to listen wants to follow, without duplicates.
-
-    Raises:
-        RpcError: when they are too many.
-    """
-    asked: object = object_in(params.get("notifications")).get("taskIds")
-    wanted = cast("list[object]", asked) if isinstance(asked, list) else []
-    if len(wanted) > MOST_TASKS:
-        raise RpcError(INVALID_PARAMS, f"A client may follow at most {MOST_TASKS} tasks.")
-    return list(dict.fromkeys(it for it in wanted if is_task_id(it)))
 
 
 def _check_amount(count: int, chars: int) -> None:

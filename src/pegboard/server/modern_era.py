@@ -10,9 +10,10 @@ from mcp_types import (
     INVALID_PARAMS,
 )
 
-from pegboard.gateway.notifications import tasks_in, watched_in
+from pegboard.gateway.notifications import watched_in
 from pegboard.gateway.request import Client, Face, RpcError, object_in
 from pegboard.gateway.sessions import WANTED
+from pegboard.gateway.tasks.task_methods import tasks_in
 from pegboard.model.principal import Principal
 from pegboard.server.jsonrpc import check_client_info
 from pegboard.server.tracing import trace_in

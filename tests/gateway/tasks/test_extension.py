@@ -107,6 +107,19 @@ async def test_a_task_is_cancelled_and_its_server_is_told() -> None:
             await desk.cancelled.wait()
 
 
+async def test_a_task_counts_as_a_call_of_its_caller() -> None:
+    desk = SlowDesk()
+    async with gateway_with(desk) as gateway:
+        caller = modern(gateway)
+        other = modern(gateway, principal=Principal(subject="o", scopes=frozenset({"call"})))
+        task = (await caller.call(SLOW))["taskId"]
+        assert gateway.parked(caller.exchange("tools/call", name=SLOW)) == 1
+        assert gateway.parked(other.exchange("tools/call", name=SLOW)) == 0
+        desk.go_on.set()
+        await ended(caller, task)
+        assert gateway.parked(caller.exchange("tools/call", name=SLOW)) == 0
+
+
 async def test_a_client_that_leaves_before_it_has_a_task_cancels_the_call() -> None:
     desk = SlowDesk()
     async with gateway_with(desk, task_after_for={}, task_after=600) as gateway:

@@ -13,7 +13,9 @@ from anyio.lowlevel import checkpoint
 from pegboard.config import ServerConfig
 from pegboard.gateway import Gateway, GatewayOptions, RpcError
 from pegboard.gateway.tasks.table import TaskTable
+from pegboard.model import CallRecord
 from pegboard.model.task import TaskStatus
+from pegboard.observe.call_reporter import CallReporter
 from pegboard.storage import Store, open_store
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import hub
@@ -160,11 +162,20 @@ async def test_a_gateway_that_stops_leaves_the_task_to_the_next(
         with anyio.fail_after(10):
             while (await stored_of(stores[1], task)).upstream is None:
                 await checkpoint()
-        await gateway.drain(0)
+        with anyio.fail_after(20):
+            # It does not wait for what goes on without it.
+            await gateway.drain(600)
     left = await stored_of(stores[1], task)
     assert (left.runner, left.status) == ("", TaskStatus.WORKING)
-    async with hub(config) as it, Gateway(it, OPTIONS, store=stores[1]) as gateway:
+    records: list[CallRecord] = []
+    reporter = CallReporter(records.append)
+    async with (
+        hub(config) as it,
+        Gateway(it, OPTIONS, store=stores[1], reporter=reporter) as gateway,
+    ):
         assert text_of(await fetched(client(gateway), task)) == "done"
+    [record] = records
+    assert (record.tool, record.server, record.outcome) == (f"mcp_it_{TOOLS[era]}", "it", "ok")
 
 
 async def stored_of(store: Store, task: str) -> Any:

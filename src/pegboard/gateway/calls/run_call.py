@@ -169,6 +169,7 @@ class CallRunner:
                 return failure_of(error, principal, tool=tool)
             result = self._uris.in_content(result, server)
             call.keep_result(result)
+            call.note_result(server.config.name, is_error=result.get("isError") is True)
             if relays:
                 return result
             return self._shortened(result, caller, tool, server=server, call=call)

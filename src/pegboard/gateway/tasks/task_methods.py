@@ -1,20 +1,26 @@
 """TaskMethods: the tasks of a gateway as the clients of each era have them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
 
 import msgspec
+from mcp_types import INVALID_PARAMS
 
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.request import Client, RpcError, object_in
-from pegboard.gateway.sessions import Sessions
+from pegboard.gateway.sessions import Listener, Sessions
 from pegboard.gateway.tasks import core_tasks
 from pegboard.gateway.tasks.core_tasks import CoreTasks
-from pegboard.gateway.tasks.extension import ExtensionTasks
+from pegboard.gateway.tasks.extension import ExtensionTasks, check_declared
+from pegboard.gateway.tasks.record import is_task_id
 from pegboard.gateway.tasks.tasks import NewTask, Tasks
 
-__all__ = ["TaskMethods"]
+__all__ = ["TaskMethods", "tasks_in"]
+
+MOST_FOLLOWED = 100
+"""How many tasks one request to listen may follow."""
 
 
 class TaskMethods:
@@ -32,9 +38,19 @@ class TaskMethods:
         self.extension: ExtensionTasks = ExtensionTasks(tasks, info)
         self._has_tasks = tasks.options.tasks > 0
 
-    def follow(self, tasks: Iterable[str]) -> None:
-        """Look for changes of these tasks, also of those that other gateways run."""
-        self.tasks.followed.update(tasks)
+    async def follow(self, listener: Listener, wanted: Sequence[str]) -> None:
+        """Let a client follow those of the tasks that it may know, whichever gateway runs them.
+
+        Raises:
+            RpcError: when the client does not declare the extension.
+        """
+        if not wanted:
+            return
+        check_declared(listener.client)
+        details = partial(self.details, client=listener.client)
+        listener.tasks = tuple([it for it in wanted if await details(it) is not None])
+        listener.details = details
+        self.tasks.followed.update(listener.tasks)
         self.tasks.begun.set()
 
     def unfollow(self, tasks: Iterable[str]) -> None:
@@ -74,3 +90,16 @@ class TaskMethods:
             return await self.extension.details(record, client)
         except RpcError:
             return None
+
+
+def tasks_in(params: Mapping[str, Any]) -> list[str]:
+    """Return the tasks that a request to listen wants to follow, without duplicates.
+
+    Raises:
+        RpcError: when they are too many.
+    """
+    asked: object = object_in(params.get("notifications")).get("taskIds")
+    wanted = cast("list[object]", asked) if isinstance(asked, list) else []
+    if len(wanted) > MOST_FOLLOWED:
+        raise RpcError(INVALID_PARAMS, f"A client may follow at most {MOST_FOLLOWED} tasks.")
+    return list(dict.fromkeys(it for it in wanted if is_task_id(it)))

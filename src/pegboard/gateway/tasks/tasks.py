@@ -52,7 +52,6 @@ _MOST_ROUNDS = 20
 _SOON = 30.0
 _SAVING = 5.0
 """Seconds in which the last state of a task is written."""
-_GIVEN_UP = ("cancelled", "expired", "unanswered")
 _CANCELLED = "The call was cancelled."
 _UNANSWERED = "The call was cancelled: its question was not answered in time."
 
@@ -104,8 +103,6 @@ class Tasks:
         self.quota: TaskQuota = TaskQuota(options, now=now)
         self.on_change: Callable[[TaskRecord, Client | None], object] = lambda _, __: None
         """Is told of every task whose status has changed, and which client began it."""
-        self.cancel_at_server: Callable[[TaskRecord], Awaitable[object]] = _leave_it
-        """Tells the server to give up its task."""
         self.take_over: Callable[[StoredTask], Awaitable[TaskRecord | None]] = _leave_it
         """Goes on with a task whose gateway is gone; returns what it is now."""
         self.begun: anyio.Event = anyio.Event()
@@ -255,6 +252,12 @@ class Tasks:
         self._begin(running)
         self._group.start_soon(self._run, running, caller, new)
 
+    def let_go(self) -> None:
+        """Stop following the tasks of servers, so that the next gateway on the store does."""
+        for running in list(self.live.values()) if self.table.is_shared else ():
+            if running.record.upstream is not None:
+                running.stop("")
+
     async def delete(self, tasks: Iterable[str]) -> None:
         """Forget tasks."""
         gone = list(tasks)
@@ -393,8 +396,6 @@ class Tasks:
                 with anyio.move_on_after(_SAVING):
                     async with running.lock:
                         await self._save_end(running, *await self._ended(running))
-                    if running.was_stopped and running.why_stopped in _GIVEN_UP:
-                        await self.cancel_at_server(running.record)
         finally:
             if running.is_task:
                 self.quota.end(running.record.owner)
