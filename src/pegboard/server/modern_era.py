@@ -62,12 +62,12 @@ def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
         return params  # refused soon, with a better message
     wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
     notifications = {key: True for key in WANTED if wanted.get(key) is True}
-    trace = trace_in(params) or {}
+    tasks, trace = tasks_in(params), trace_in(params) or {}
     return {
         "notifications": {
             **notifications,
             "resourceSubscriptions": watched_in(params),
-            "taskIds": tasks_in(params),
+            **({"taskIds": tasks} if tasks else {}),
         },
         "_meta": {key: said for key, said in trace.items() if len(said) <= _LONGEST_TRACE},
     }

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -13,7 +13,6 @@ from anyio.lowlevel import checkpoint
 from pegboard.config import ServerConfig
 from pegboard.gateway import Gateway, GatewayOptions, RpcError
 from pegboard.gateway.tasks.table import TaskTable
-from pegboard.model import CallRecord
 from pegboard.model.task import TaskStatus
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.storage import Store, open_store
@@ -23,6 +22,9 @@ from tests.gateway.tasks.slow_calls import became, ended, handshake, modern
 from tests.upstream.hosted import listening
 from tests.upstream.servers.task_server import TaskServer
 from tests.upstream.tasks.serving import DONE, PROTOCOLS, WORKING, HostedTasks, stdio
+
+if TYPE_CHECKING:
+    from pegboard.model import CallRecord
 
 ERAS = ["modern", "handshake"]
 eras = pytest.mark.parametrize("era", ERAS)
