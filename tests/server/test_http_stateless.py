@@ -24,7 +24,6 @@ from tests.server.serving import (
 )
 from tests.upstream.board_servers import hub_of
 
-
 TASK = "pbt_" + "x" * 32
 
 
