@@ -21,7 +21,7 @@ from tests.gateway.servers import hub
 from tests.gateway.tasks.slow_calls import became, ended, handshake, modern
 from tests.upstream.hosted import listening
 from tests.upstream.servers.task_server import TaskServer
-from tests.upstream.tasks.serving import DONE, PROTOCOLS, WORKING, HostedTasks, stdio
+from tests.upstream.tasks.serving import DONE, PROTOCOLS, WORKING, HostedTasks
 
 if TYPE_CHECKING:
     from pegboard.model import CallRecord
@@ -33,13 +33,13 @@ OPTIONS = GatewayOptions(task_lease=0.3)
 
 @asynccontextmanager
 async def before(
-    tasks: TaskServer, era: str, store: Store | None = None
+    tasks: TaskServer, era: str, store: Store | None = None, **options: Any
 ) -> AsyncGenerator[Gateway]:
     async with listening(HostedTasks(tasks)) as server:
         config = ServerConfig(
             name="it", transport="streamable_http", url=server.url, protocol=PROTOCOLS[era]
         )
-        async with hub(config) as it, Gateway(it, OPTIONS, store=store) as gateway:
+        async with hub(config) as it, Gateway(it, OPTIONS, store=store, **options) as gateway:
             yield gateway
             await gateway.drain(0)
 
@@ -153,14 +153,12 @@ def stores(tmp_path: Path) -> Iterator[list[Store]]:
 
 @eras
 async def test_a_gateway_that_stops_leaves_the_task_to_the_next(
-    client: Any, era: str, stores: list[Store], tmp_path: Path
+    client: Any, era: str, stores: list[Store]
 ) -> None:
-    config = stdio(era, tmp_path / "server.json")
+    server = TaskServer(era)
     done = DONE if era == "modern" else {"status": "completed"}
-    states = [*[WORKING] * 8, done]
-    async with hub(config) as it, Gateway(it, OPTIONS, store=stores[0]) as gateway:
-        caller = client(gateway)
-        task = await made_by(caller, TOOLS[era], states=states)
+    async with before(server, era, stores[0]) as gateway:
+        task = await made_by(client(gateway), TOOLS[era], states=[*[WORKING] * 8, done])
         with anyio.fail_after(10):
             while (await stored_of(stores[1], task)).upstream is None:
                 await checkpoint()
@@ -169,15 +167,14 @@ async def test_a_gateway_that_stops_leaves_the_task_to_the_next(
             await gateway.drain(600)
     left = await stored_of(stores[1], task)
     assert (left.runner, left.status) == ("", TaskStatus.WORKING)
+    assert server.asked("tasks/cancel") == []
     records: list[CallRecord] = []
     reporter = CallReporter(records.append)
-    async with (
-        hub(config) as it,
-        Gateway(it, OPTIONS, store=stores[1], reporter=reporter) as gateway,
-    ):
+    async with before(server, era, stores[1], reporter=reporter) as gateway:
         assert text_of(await fetched(client(gateway), task)) == "done"
     [record] = records
     assert (record.tool, record.server, record.outcome) == (f"mcp_it_{TOOLS[era]}", "it", "ok")
+    assert len(server.asked("tools/call")) == 1
 
 
 async def stored_of(store: Store, task: str) -> Any:
