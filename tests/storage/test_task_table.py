@@ -89,6 +89,20 @@ def test_all_are_listed_and_deleted_with_their_results(tables: Callable[[], Task
     assert [tables().result(it.id) for it in made] == [None, None, "{}"]
 
 
+def test_a_list_for_a_client_has_what_this_process_has_saved(
+    tables: Callable[[], TaskTable],
+) -> None:
+    table, made = tables(), [task(), task()]
+    assert table.load_recent() == {}
+    table.save(made[0])
+    assert list(table.load_recent()) == [made[0].id]
+    assert table.load_recent() is table.load_recent()
+    table.finish(made[1], "{}")
+    assert len(table.load_recent()) == 2
+    table.delete([it.id for it in made])
+    assert table.load_recent() == {}
+
+
 def test_letters_reach_another_process_once(tables: Callable[[], TaskTable]) -> None:
     tables().post(Letter(task="t", responses=written(STRANGE)))
     tables().post(Letter(task="t", cancel=True))

@@ -75,12 +75,11 @@ class TaskQuota:
     def note(self, record: TaskRecord) -> None:
         """Take in what became of a task."""
         self.forget([record.id])
-        is_final = record.status.is_final
-        self._tasks[record.id] = _Kept(record.owner, record.expires, record.size, is_final)
+        self._tasks[record.id] = _kept(record)
         self.kept.add(record.owner)
         if record.size:
             self.sizes.add(record.owner, record.size)
-        if is_final:
+        if record.status.is_final:
             self._finished.setdefault(record.owner, {})[record.id] = None
 
     def make_room(self, record: TaskRecord) -> list[str]:
@@ -116,8 +115,11 @@ class TaskQuota:
 
     def take_in(self, records: Iterable[TaskRecord]) -> None:
         """Take in all tasks of the store: other gateways may have made and deleted some."""
-        self.forget(list(self._tasks))
-        for record in sorted(records, key=lambda it: it.updated):
+        found = {it.id: it for it in records}
+        self.forget([it for it in self._tasks if it not in found])
+        # Mostly nothing has changed, and the event loop waits.
+        fresh = [it for it in found.values() if self._tasks.get(it.id) != _kept(it)]
+        for record in sorted(fresh, key=lambda it: it.updated):
             self.note(record)
 
     def _oldest_of(self, owner: Holder | None) -> str | None:
@@ -125,3 +127,7 @@ class TaskQuota:
 
     def _oldest(self) -> str | None:
         return next((it for tasks in self._finished.values() for it in tasks), None)
+
+
+def _kept(record: TaskRecord) -> _Kept:
+    return _Kept(record.owner, record.expires, record.size, record.status.is_final)

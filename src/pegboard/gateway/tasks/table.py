@@ -12,11 +12,10 @@ from pegboard.gateway.tasks.record import TaskRecord
 from pegboard.model.json_values import object_in
 from pegboard.storage.store import ANY, KeyValues, Revision, Store, StoredValue, check_revision
 
-__all__ = ["NAMESPACES", "InMemoryValues", "Letter", "StoredTask", "TaskTable"]
+__all__ = ["InMemoryValues", "Letter", "StoredTask", "TaskTable"]
 
 _TASKS, _RESULTS, _LETTERS, _RUNNERS = "tasks", "task_results", "task_letters", "task_runners"
-NAMESPACES = frozenset({_TASKS, _LETTERS})
-"""The namespaces whose changes concern other gateways on the same store."""
+_RECENT = 1.0
 
 
 class StoredTask(msgspec.Struct, frozen=True):
@@ -53,6 +52,8 @@ class TaskTable:
         self._results = values(_RESULTS)
         self._letters = values(_LETTERS)
         self._runners = values(_RUNNERS)
+        self._loading = threading.Lock()
+        self._recent: tuple[float, dict[str, StoredTask]] | None = None
 
     def load(self, task: str) -> StoredTask | None:
         """Return a task, or ``None`` when there is none that can be read."""
@@ -64,13 +65,27 @@ class TaskTable:
         read = {key: _task_in(value) for key, value in self._tasks.items().items()}
         return {key: task for key, task in read.items() if task is not None}
 
+    def load_recent(self) -> dict[str, StoredTask]:
+        """Return all tasks as they were a second ago at most, so that many lists cost little."""
+        with self._loading:
+            recent = self._recent
+            if recent is None or time.monotonic() - recent[0] > _RECENT:
+                # Before they are read: what is written meanwhile makes this old.
+                found: dict[str, StoredTask] = {}
+                self._recent = recent = (time.monotonic(), found)
+                found.update(self.load_all())
+            return recent[1]
+
     def save(self, record: TaskRecord, *, expected: Revision = ANY) -> int:
         """Save a task and return its revision.
 
         Raises:
             RevisionConflictError: when another process has changed it.
         """
-        return self._tasks.put(record.id, msgspec.to_builtins(record), expected=expected)
+        try:
+            return self._tasks.put(record.id, msgspec.to_builtins(record), expected=expected)
+        finally:
+            self._recent = None
 
     def finish(self, record: TaskRecord, result: str | None, *, expected: Revision = ANY) -> int:
         """Save a task that ended, and its result as JSON.
@@ -93,6 +108,7 @@ class TaskTable:
         gone = list(tasks)
         self._results.delete(gone)
         self._tasks.delete(gone)
+        self._recent = None
 
     def post(self, letter: Letter) -> None:
         """Leave a message for the gateway that runs a task."""

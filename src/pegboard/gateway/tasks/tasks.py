@@ -222,7 +222,7 @@ class Tasks:
     async def list_of(self, principal: Principal) -> list[TaskRecord]:
         """Return the tasks of a caller, the newest first."""
         owner, now = (principal.tenant, principal.subject), self.now()
-        stored = await anyio.to_thread.run_sync(self.table.load_all)
+        stored = await anyio.to_thread.run_sync(self.table.load_recent)
         found = {key: it.record for key, it in stored.items()}
         found.update((key, it.state()) for key, it in self.live.items() if it.is_task)
         theirs = [
