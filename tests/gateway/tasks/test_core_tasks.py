@@ -59,6 +59,35 @@ async def test_a_call_with_a_task_is_one_at_once_and_its_result_is_fetched() -> 
         assert (await caller.send("tasks/get", taskId=task))["status"] == "completed"
 
 
+async def test_a_client_that_stops_waiting_does_not_stop_its_task() -> None:
+    desk = SlowDesk()
+    async with gateway_with(desk) as gateway:
+        caller = handshake(gateway)
+        task = await begun(caller, SLOW)
+        async with anyio.create_task_group() as group:
+
+            async def wait() -> None:
+                await caller.send("tasks/result", taskId=task)
+
+            group.start_soon(wait)
+            with anyio.fail_after(5):
+                while gateway.busy < 2:
+                    await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        assert (await caller.send("tasks/get", taskId=task))["status"] == "working"
+        desk.go_on.set()
+        assert text_of(await caller.send("tasks/result", taskId=task)) == "done"
+
+
+async def test_a_result_is_not_waited_for_without_a_limit() -> None:
+    async with gateway_with(SlowDesk(), parked_seconds=0.05) as gateway:
+        caller = handshake(gateway)
+        task = await begun(caller, SLOW)
+        with pytest.raises(RpcError) as late:
+            await caller.send("tasks/result", taskId=task)
+        assert "Ask again" in late.value.message
+
+
 async def test_a_call_without_a_task_is_a_plain_one() -> None:
     desk = SlowDesk()
     desk.go_on.set()

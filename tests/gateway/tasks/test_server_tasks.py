@@ -177,6 +177,27 @@ async def test_a_gateway_that_stops_leaves_the_task_to_the_next(
     assert len(server.asked("tools/call")) == 1
 
 
+@eras
+async def test_another_replica_takes_the_task_of_a_server_over(
+    client: Any, era: str, stores: list[Store]
+) -> None:
+    server = TaskServer(era)
+    done = DONE if era == "modern" else {"status": "completed"}
+    async with (
+        before(server, era, stores[0]) as leaving,
+        before(server, era, stores[1]) as staying,
+    ):
+        task = await made_by(client(leaving), TOOLS[era], states=[*[WORKING] * 8, done])
+        with anyio.fail_after(10):
+            while (await stored_of(stores[1], task)).upstream is None:
+                await checkpoint()
+        assert (await client(staying).send("tasks/get", taskId=task))["status"] == "working"
+        await leaving.drain(600)
+        assert text_of(await fetched(client(staying), task)) == "done"
+    assert len(server.asked("tools/call")) == 1
+    assert server.asked("tasks/cancel") == []
+
+
 async def stored_of(store: Store, task: str) -> Any:
     found = await to_thread.run_sync(TaskTable(store).load, task)
     assert found is not None
