@@ -24,6 +24,7 @@ from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
 from pegboard.gateway.tasks.quota import TaskQuota
+from pegboard.gateway.tasks.recent_tasks import RecentTasks
 from pegboard.gateway.tasks.record import (
     TaskFailure,
     TaskRecord,
@@ -116,6 +117,7 @@ class Tasks:
             (name_matcher("task_after_for", [pattern]), seconds)
             for pattern, seconds in options.task_after_for.items()
         ]
+        self._recent = RecentTasks()
         self._saving: set[str] = set()
         self._stayed = float("-inf")
 
@@ -128,10 +130,6 @@ class Tasks:
         if not self.live:
             return 0
         return self.quota.running.held((principal.tenant, principal.subject))
-
-    def waits_in(self, tenant: str) -> bool:
-        """Tell whether tasks of a tenant run."""
-        return self.quota.running.held((tenant,)) > 0
 
     async def begin(self, caller: CallerContext, new: NewTask) -> RunningTask | dict[str, Any]:
         """Run a call; return its result if it ends soon, and else the task that it became.
@@ -173,9 +171,11 @@ class Tasks:
 
     async def seek(self, task: str) -> TaskRecord | None:
         """Return the task of any caller; go on with it if its gateway is gone."""
-        running = self.live.get(task)
+        running, recent = self.live.get(task), self._recent.record(task)
         if running is not None:
             record = running.state()
+        elif recent is not None:
+            record = recent
         else:
             stored = await anyio.to_thread.run_sync(self.table.load, task)
             if stored is None:
@@ -192,8 +192,9 @@ class Tasks:
             RpcError: when it is gone.
         """
         running = self.live.get(record.id)
-        if running is not None and running.result is not None:
-            return running.result
+        recent = self._recent.result(record.id) if running is None else running.result
+        if recent is not None:
+            return recent
         text = await anyio.to_thread.run_sync(self.table.result, record.id)
         if text is None:
             raise not_found()
@@ -263,6 +264,7 @@ class Tasks:
         gone = list(tasks)
         if gone:
             self.quota.forget(gone)
+            self._recent.forget(gone)
             await anyio.to_thread.run_sync(self.table.delete, gone)
 
     async def save_late(self) -> None:
@@ -433,6 +435,8 @@ class Tasks:
                     lambda: self.table.finish(record, text, expected=expected)
                 )
                 self.quota.note(record)
+                if record.status.is_final:
+                    self._recent.keep(record, None if text is None else running.result)
             await self.delete(gone)
         except RevisionConflictError:
             # Another gateway has taken the task over, and says what becomes of it.
