@@ -60,6 +60,7 @@ class Caller:
         session: str = "s1",
         version: str | None = None,
         answers: Answers | None = None,
+        tasks: bool = False,
         **capabilities: Any,
     ) -> None:
         self.gateway = gateway
@@ -71,6 +72,7 @@ class Caller:
             face=face or Face(),
             capabilities=capabilities,
             session=session if era == "legacy" else "",
+            tasks=tasks,
         )
 
     def exchange(self, method: str, /, **params: Any) -> ClientRequest:

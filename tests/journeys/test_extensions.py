@@ -215,12 +215,23 @@ async def test_a_task_with_content_is_not_relayed_and_the_caller_learns_what_was
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_the_gateway_announces_apps_alone_and_answers_no_method_of_another(
+async def test_the_gateway_announces_what_it_carries_as_each_era_has_it(wire: str) -> None:
+    async with journey(wire, "full") as (peer, _):
+        offered = (await peer.introduction())["capabilities"]
+        is_modern = wire.endswith("modern")
+        tasks = {"io.modelcontextprotocol/tasks": {}} if is_modern else {}
+        assert offered["extensions"] == {"io.modelcontextprotocol/ui": {}, **tasks}
+        assert ("tasks" in offered) is not is_modern
+        refused = await peer.ask("tasks/get", SAID, taskId="t-1")
+        assert refused["error"]["code"] == -32602
+        refused = await peer.ask("tasks/update" if not is_modern else "tasks/list", SAID)
+        assert refused["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("wire", ["http-modern", "http-legacy"])
+async def test_the_gateway_answers_no_method_of_an_extension_that_it_does_not_have(
     wire: str,
 ) -> None:
     async with journey(wire, "full") as (peer, _):
-        offered = (await peer.introduction())["capabilities"]
-        assert offered["extensions"] == {"io.modelcontextprotocol/ui": {}}
-        assert "tasks" not in offered
-        refused = await peer.ask("tasks/get", SAID, taskId="t-1")
+        refused = await peer.ask("memories/list", SAID)
         assert refused["error"]["code"] == -32601

@@ -83,7 +83,8 @@ def modern_request(
 def modern_headers(body: dict[str, Any], **more: str) -> dict[str, str]:
     """Return the headers that belong to it."""
     headers = {**TAKES_BOTH, "mcp-protocol-version": MODERN, "mcp-method": body["method"]}
-    name = body["params"].get("name") or body["params"].get("uri")
+    params = body["params"]
+    name = params.get("name") or params.get("uri") or params.get("taskId")
     return {**headers, **({"mcp-name": name} if name else {}), **more}
 
 

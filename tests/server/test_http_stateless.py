@@ -24,6 +24,8 @@ from tests.server.serving import (
 )
 from tests.upstream.board_servers import hub_of
 
+TASK = "pbt_" + "x" * 32
+
 
 async def test_a_client_of_the_sdk_lists_and_calls() -> None:
     async with served_fake() as (_, url), Client(f"{url}/mcp", mode="2026-07-28") as client:
@@ -187,6 +189,22 @@ async def test_two_requests_with_one_id_do_not_disturb_each_other() -> None:
         assert "released" in answers[1]
 
 
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+async def test_the_header_of_a_task_must_say_the_same_as_the_body(method: str) -> None:
+    async with served_fake() as (gateway, url):
+        body = modern_request(method, {"taskId": TASK, "inputResponses": {}})
+        wrong = await post(f"{url}/mcp", body, **{"mcp-name": TASK[::-1]})
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, -32020)
+        async with httpx2.AsyncClient() as client:
+            headers = modern_headers(body)
+            del headers["mcp-name"]
+            missing = await client.post(f"{url}/mcp", json=body, headers=headers)
+        assert (missing.status_code, missing.json()["error"]["code"]) == (400, -32020)
+        assert gateway.heard == []
+        await post(f"{url}/mcp", body)
+        assert [it.method for it in gateway.heard] == [method]
+
+
 async def test_arguments_in_headers_must_say_the_same_as_the_body() -> None:
     async with served_fake() as (gateway, url):
         region = {"type": "string", "x-mcp-header": "Region"}
@@ -236,6 +254,7 @@ async def test_of_a_request_to_listen_only_what_is_looked_at_is_kept() -> None:
         "toolsListChanged": True,
         "promptsListChanged": 1,
         "resourceSubscriptions": ["a:b", "a:b", 5],
+        "taskIds": [TASK, TASK, "x" * 1000, 5],
         "more": junk,
     }
     async with served_fake() as (gateway, url), httpx2.AsyncClient() as client:
@@ -247,7 +266,11 @@ async def test_of_a_request_to_listen_only_what_is_looked_at_is_kept() -> None:
             async with client.stream("POST", f"{url}/mcp", json=body, headers=headers):
                 await gateway.waiting.wait()
         assert gateway.heard[0].params == {
-            "notifications": {"toolsListChanged": True, "resourceSubscriptions": ["a:b"]},
+            "notifications": {
+                "toolsListChanged": True,
+                "resourceSubscriptions": ["a:b"],
+                "taskIds": [TASK],
+            },
             "_meta": {"traceparent": "00-x"},
         }
         wanted["resourceSubscriptions"] = [f"a:{number}" for number in range(1001)]

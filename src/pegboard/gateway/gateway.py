@@ -1,7 +1,8 @@
 """Gateway: answers the requests of MCP clients on any transport, and drains them at shutdown."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Self
 
 import anyio
@@ -9,9 +10,11 @@ from anyio import AsyncContextManagerMixin
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec.structs import replace
 
 from pegboard.errors import ConfigError, PegboardError
+from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
 from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.eras import for_client
@@ -21,12 +24,20 @@ from pegboard.gateway.request import Channel, Client, ClientRequest, Face, RpcEr
 from pegboard.gateway.router import Router
 from pegboard.gateway.scopes import MissingScopeError, missing_scope, own_tool_in
 from pegboard.gateway.sessions import ClientSession, Sessions
+from pegboard.gateway.tasks import core_tasks
+from pegboard.gateway.tasks.record import TaskRecord
+from pegboard.gateway.tasks.table import TaskTable
+from pegboard.gateway.tasks.task_methods import TaskMethods
+from pegboard.gateway.tasks.tasks import Tasks
+from pegboard.gateway.tasks.upkeep import TaskUpkeep
 from pegboard.gateway.tenants import Common, OpenTenant, Tenant, Tenants
 from pegboard.hub import Hub
 from pegboard.model.principal import DEFAULT_TENANT, Principal, Scope
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import LimitUse
+from pegboard.storage import Store
 from pegboard.upstream.messages.extensions import ANNOUNCED_EXTENSIONS, SKILLS, UI, without
+from pegboard.upstream.messages.protocol import TASKS
 from pegboard.version import installed_version
 
 __all__ = ["Gateway"]
@@ -50,6 +61,7 @@ class Gateway(AsyncContextManagerMixin):
         options: see `GatewayOptions`.
         open_tenant: returns the hub of another tenant; the gateway opens and closes it.
         reporter: is told of each call; it must observe the registries of the hubs, too.
+        store: keeps tasks, so that they survive a restart; ``None`` keeps them in memory.
 
     Raises:
         ConfigError: on entering, when `search_method` of the options is no method of the hub.
@@ -62,6 +74,7 @@ class Gateway(AsyncContextManagerMixin):
         *,
         open_tenant: OpenTenant | None = None,
         reporter: CallReporter | None = None,
+        store: Store | None = None,
     ) -> None:
         self.options: GatewayOptions = options or GatewayOptions()
         self.info: dict[str, Any] = {"name": self.options.name, "version": _VERSION}
@@ -69,6 +82,7 @@ class Gateway(AsyncContextManagerMixin):
         self._hub = hub
         self._open_tenant = open_tenant
         self._reporter = CallReporter() if reporter is None else reporter
+        self._store = store
         self._sessions = Sessions()
         self._router = Router(self.options, self._sessions, introduction=self._introduction)
         self._tenants: Tenants | None = None
@@ -87,6 +101,7 @@ class Gateway(AsyncContextManagerMixin):
         async with anyio.create_task_group() as group:
             tenants = self._tenants = self._make_tenants(group, methods)
             self._group = group
+            group.start_soon(self._upkeep(tenants).run)
             try:
                 yield self
             except anyio.get_cancelled_exc_class():
@@ -131,16 +146,23 @@ class Gateway(AsyncContextManagerMixin):
             "prompts": {"listChanged": True},
             "logging": {},
         }
-        name = DEFAULT_TENANT if client is None else client.principal.tenant
-        tenant = None if self._tenants is None else self._tenants.known(name)
         extensions = dict(ANNOUNCED_EXTENSIONS)
-        if not self.options.apps:
-            extensions.pop(UI, None)
-        if tenant is not None and not tenant.skills.methods.are_offered:
-            extensions.pop(SKILLS, None)
+        for extension in self._withheld(client_version, client):
+            extensions.pop(extension, None)
         if extensions:
             can["extensions"] = extensions
+        if client_version == core_tasks.VERSION and self.options.tasks:
+            can["tasks"] = core_tasks.CAPABILITY
         return can if client_version == "2024-11-05" else {**can, "completions": {}}
+
+    def _withheld(self, client_version: str, client: Client | None) -> list[str]:
+        """Return the extensions that a client is not told of."""
+        name = DEFAULT_TENANT if client is None else client.principal.tenant
+        tenant = None if self._tenants is None else self._tenants.known(name)
+        has_tasks = self.options.tasks and client_version in MODERN_PROTOCOL_VERSIONS
+        has_skills = tenant is None or tenant.skills.methods.are_offered
+        offered = {UI: self.options.apps, SKILLS: has_skills, TASKS: has_tasks}
+        return [extension for extension, is_offered in offered.items() if not is_offered]
 
     async def respond(self, request: ClientRequest) -> dict[str, Any]:
         """Return the raw result of a request, as a client of its era expects it.
@@ -214,12 +236,16 @@ class Gateway(AsyncContextManagerMixin):
         return missing_scope(request, self.options)
 
     def parked(self, request: ClientRequest) -> int:
-        """Return how many calls of a caller are parked, without the one that this request resumes.
+        """Return how many calls of a caller are parked or tasks, without the one that this resumes.
 
         Raises:
             RpcError: when the request cannot be read.
         """
-        return 0 if self._common is None else self._common.suspended_calls.count(request)
+        common = self._common
+        if common is None:
+            return 0
+        running = common.tasks.tasks.count(request.client.principal)
+        return common.suspended_calls.count(request) + running
 
     def limits(self) -> list[LimitUse]:
         """Return how much is used up of each limit that callers share; for the operator."""
@@ -259,6 +285,8 @@ class Gateway(AsyncContextManagerMixin):
         tenants = [] if self._tenants is None else self._tenants.open_now()
         for tenant in tenants:
             tenant.changes.end_requests()
+        if self._common is not None:
+            self._common.tasks.tasks.let_go()
         try:
             await self._idle_within(seconds)
         finally:
@@ -283,6 +311,11 @@ class Gateway(AsyncContextManagerMixin):
         if method != _LISTEN:
             self._running.add(scope)
 
+    def _track(self, scope: anyio.CancelScope) -> Callable[[], None]:
+        """Let a drain wait for the call of a task, too; call the result when it has ended."""
+        self._running.add(scope)
+        return partial(self._end, scope)
+
     def _end(self, scope: anyio.CancelScope) -> None:
         self._running.discard(scope)
         if not self._running:
@@ -304,7 +337,10 @@ class Gateway(AsyncContextManagerMixin):
 
     def _make_tenants(self, group: TaskGroup, methods: tuple[str, ...]) -> Tenants:
         options = self.options
-        common = self._common = Common(options, group, self._reporter)
+        tasks = Tasks(options, group, TaskTable(self._store), track=self._track)
+        tasks.on_change = self._task_changed
+        methods_of_tasks = TaskMethods(tasks, self._sessions, self.info)
+        common = self._common = Common(options, group, self._reporter, tasks=methods_of_tasks)
 
         def make(hub: Hub) -> Tenant:
             bridge = Bridge(common.suspended_calls, self._sessions)
@@ -312,6 +348,30 @@ class Gateway(AsyncContextManagerMixin):
 
         opens, most = self._open_tenant, options.open_tenants
         return Tenants(make(self._hub), make, opens, group, most=most, common=common)
+
+    def _upkeep(self, tenants: Tenants) -> TaskUpkeep:
+        assert self._common is not None, "it is made with the tenants"
+        methods = self._common.tasks
+
+        async def resume(caller: CallerContext, record: TaskRecord) -> dict[str, Any]:
+            assert record.upstream is not None, "else there is nothing to ask for"
+            tenant = await self._found(record.tenant, tenants)
+            with tenant:
+                return await tenant.calls.resume(
+                    caller, record.tool, record.upstream, relays=record.relays
+                )
+
+        return TaskUpkeep(methods.tasks, resume, methods.core.push)
+
+    def _task_changed(self, record: TaskRecord, client: Client | None) -> None:
+        """Notify the session that began a task, if it is open, and the clients that follow it."""
+        tenant = None if self._tenants is None else self._tenants.known(record.tenant)
+        if tenant is not None:
+            tenant.changes.task_changed(record.id)
+        session = None if client is None else self._sessions.find(client)
+        if session is not None and self._group is not None:
+            params = core_tasks.as_params(record)
+            self._group.start_soon(session.channel.notify, core_tasks.STATUS_NOTIFICATION, params)
 
     def _introduction(self, client: Client) -> dict[str, Any]:
         words = self.instructions_for(client.face)

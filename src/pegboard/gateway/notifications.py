@@ -21,6 +21,7 @@ from pegboard.gateway.request import Client, Face, RpcError, object_in
 from pegboard.gateway.sessions import (
     PROMPTS,
     RESOURCES,
+    TASK,
     TOOLS,
     UPDATED,
     WANTED,
@@ -28,6 +29,7 @@ from pegboard.gateway.sessions import (
     Listener,
 )
 from pegboard.gateway.skills.catalog import ShownSkill, SkillCatalog
+from pegboard.gateway.tasks.task_methods import TaskMethods, tasks_in
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import CatalogChange, Principal, Tool
@@ -203,10 +205,11 @@ class ChangeNotifier:
         surfaces: tells which tools a client lists.
         visibility: returns what a client may see.
         shares: how many clients of each caller listen, and what they watch.
+        tasks: the tasks that clients may follow.
         seconds: how long a server may take to accept a subscription.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it tells of all of it
         self,
         hub: Hub,
         group: TaskGroup,
@@ -214,10 +217,12 @@ class ChangeNotifier:
         surfaces: Surfaces,
         visibility: Callable[[Client], Visibility],
         shares: NotificationShares,
+        tasks: TaskMethods,
         seconds: float,
     ) -> None:
         self._hub = hub
         self._group = group
+        self._tasks = tasks
         self._surfaces = surfaces
         self._visibility_for = visibility
         self._shares = shares.listeners
@@ -322,7 +327,10 @@ class ChangeNotifier:
         try:
             uris = watched_in(request.params)
             await self.watches.add_all(listener, uris, resources, caller)
+            await self._tasks.follow(listener, tasks_in(request.params))
             await listener.acknowledge()
+            for task in listener.tasks:
+                listener.note(TASK, task)
             while not listener.is_over:
                 await listener.wake.wait()
                 listener.wake = anyio.Event()
@@ -331,9 +339,16 @@ class ChangeNotifier:
             self._requests -= 1
             self._shares.remove(caller.owner)
             self._listeners.discard(listener)
+            self._tasks.unfollow(listener.tasks)
             if listener.uris:
                 self._soon(self.watches.remove, listener, list(listener.uris))
         return {"_meta": meta}
+
+    def task_changed(self, task: str) -> None:
+        """Notify the clients that follow a task."""
+        for listener in self._listeners:
+            if task in listener.tasks:
+                listener.note(TASK, task)
 
     def _tools_changed(self, change: CatalogChange) -> None:
         tools = (*change.added, *change.changed, *change.removed)

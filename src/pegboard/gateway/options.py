@@ -14,6 +14,9 @@ __all__ = ["GatewayOptions", "Profile"]
 _NAMESPACE = re.compile(r"(?=.{1,100}$)[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 
 
+_MAY_BE_ZERO = ("ttl_ms", "loop_stall_seconds", "log_bytes", "tasks", "task_after")
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named part of the catalogue with its own address."""
 
@@ -66,6 +69,24 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls may be parked, for all callers; one tenant gets at most two thirds."""
     parked_each: int = 16
     """How many calls may be parked, for one caller."""
+    tasks: int = 10_000
+    """How many tasks are kept, for all callers; those that ended first go first. 0 for no tasks."""
+    tasks_each: int = 1000
+    """How many tasks are kept for one caller."""
+    tasks_running: int = 1000
+    """How many tasks run at once; one tenant gets at most two thirds, and one key half."""
+    task_bytes: int = 256_000_000
+    """How many bytes the results of tasks may have together; those that ended first go first."""
+    task_result_bytes: int = 4_000_000
+    """How many bytes the result of one task may have; the task of a larger result fails."""
+    task_ttl: float = 86_400.0
+    """How many seconds a task is kept from its creation; a client may ask for less."""
+    task_after: float = 5.0
+    """After how many seconds a call becomes a task, for a client that can have one."""
+    task_after_for: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
+    """Other times, by glob patterns of names of tools or servers; 0 for a task at once."""
+    task_lease: float = 15.0
+    """After how many seconds without a sign of life others take over the tasks of a gateway."""
     listeners: int = 1024
     """How many clients may listen for changes at once; one caller may use half."""
     watched_resources: int = 10_000
@@ -105,7 +126,7 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
             value = getattr(self, field)
-            may_be_zero = field in ("ttl_ms", "loop_stall_seconds", "log_bytes")
+            may_be_zero = field in _MAY_BE_ZERO
             least = 0 if may_be_zero else 1 if isinstance(value, int) else 0.001
             if isinstance(value, int | float) and not isinstance(value, bool) and value < least:
                 raise ConfigError(f"`{field}` of the gateway is at least {least}, not {value}.")
@@ -114,3 +135,7 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
                 "`registry_namespace` of the gateway is a domain name in reverse, such as "
                 f"`com.example.tools`, not {self.registry_namespace[:64]!r}."
             )
+        for pattern, seconds in self.task_after_for.items():
+            if seconds < 0:
+                words = f"`task_after_for` of the gateway has {seconds} for {pattern[:64]!r}"
+                raise ConfigError(f"{words}: a time is at least 0.")

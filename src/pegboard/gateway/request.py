@@ -8,11 +8,13 @@ from mcp_types import INTERNAL_ERROR
 
 from pegboard.model.json_values import object_in
 from pegboard.model.principal import Principal, Surface
+from pegboard.model.task import TaskWatcher
 from pegboard.model.tool import Tool
 from pegboard.upstream import Era
 
 __all__ = [
     "TRACE_LIMITS",
+    "CallTask",
     "Channel",
     "Client",
     "ClientRequest",
@@ -55,6 +57,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     info: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     session: str = ""
     """The id of its session in the handshake era; empty in the modern era."""
+    tasks: bool = False
+    """Whether it takes a task instead of a result, by the extension of the modern era."""
 
 
 class Channel(Protocol):
@@ -78,6 +82,22 @@ class Channel(Protocol):
         ...
 
 
+class CallTask(TaskWatcher, Protocol):
+    """The task that a call is, or may become: it takes what its server says meanwhile."""
+
+    async def progress(self, progress: float, total: float | None, message: str | None, /) -> None:
+        """Take the progress of the call."""
+        ...
+
+    async def log(self, params: Mapping[str, Any], /) -> None:
+        """Take a log message of the server."""
+        ...
+
+    async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any] | None:
+        """Let the client answer a question, whenever it asks for the task; ``None`` declines."""
+        ...
+
+
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request of a client; the parameters are as the client sent them, with ``_meta``."""
 
@@ -91,6 +111,8 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Called for each resource that `subscriptions/listen` asks to watch."""
     on_tool: OnTool | None = None
     """Called by `tools/call`, to check what the transport knows of the arguments."""
+    task: CallTask | None = None
+    """The task that the call is; ``None`` for a call whose client waits."""
 
 
 class RpcError(Exception):

@@ -1,6 +1,7 @@
 """Router: the MCP methods of each era, and the handler of each method."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mcp_types import INVALID_PARAMS
@@ -11,6 +12,7 @@ from pegboard.gateway.calls.call_notifier import LEVELS
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Client, RpcError, object_in
 from pegboard.gateway.sessions import Sessions
+from pegboard.gateway.tasks.tasks import NewTask
 from pegboard.gateway.tenants import Tenant
 from pegboard.upstream import Era
 
@@ -18,10 +20,14 @@ __all__ = ["RequestHandler", "Router"]
 
 RequestHandler = Callable[[Tenant, CallerContext], Awaitable[dict[str, Any]]]
 """Returns the raw result of one request."""
+_LONGEST_NAME = 512
 _LEGACY_ONLY = frozenset(
-    {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+    {
+        *("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"),
+        *("tasks/list", "tasks/result"),
+    }
 )
-_MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
+_MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen", "tasks/update"})
 
 
 class Router:
@@ -62,11 +68,19 @@ class Router:
             "completion/complete": self._complete,
             "logging/setLevel": self._set_level,
             "subscriptions/listen": self._listen,
+            "tasks/get": self._get_task,
+            "tasks/list": lambda tenant, caller: tenant.tasks.core.list(caller),
+            "tasks/result": lambda tenant, caller: tenant.tasks.core.result(caller),
+            "tasks/update": lambda tenant, caller: tenant.tasks.extension.update(caller),
+            "tasks/cancel": self._cancel_task,
         }
+        self._has_tasks = options.tasks > 0
 
     def find(self, method: str, era: Era) -> RequestHandler | None:
         """Return the handler of a method, or ``None`` if this era has no such method."""
         if method in (_MODERN_ONLY if era == "legacy" else _LEGACY_ONLY):
+            return None
+        if method.startswith("tasks/") and not self._has_tasks:
             return None
         return self._handlers.get(method)
 
@@ -93,6 +107,8 @@ class Router:
             raise RpcError(INVALID_PARAMS, "`arguments` of `tools/call` is an object.")
         given = {**object_in(arguments)}  # pyright: ignore[reportUnknownArgumentType]
         client, on_tool = caller.request.client, caller.request.on_tool
+        if (client.tasks or "task" in params) and tenant.tasks.takes(client, params):
+            return await self._call_as_task(tenant, caller, name, given)
         own = tenant.surfaces.own(name, client)
         if own is None:
             relays = tenant.surfaces.relays(client)
@@ -101,6 +117,28 @@ class Router:
             on_tool(own.definition)
         # Models call these tools; apps have the names of others from their own server.
         return await own.call(caller.for_models() if caller.visibility.apps else caller, given)
+
+    async def _call_as_task(
+        self, tenant: Tenant, caller: CallerContext, name: str, given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        client, params = caller.client, caller.request.params
+        own = tenant.surfaces.own(name, client)
+        # By `call_tool` runs another tool, and that one is slow or not.
+        named: object = given.get("name") if own is not None and name == "call_tool" else name
+        new = NewTask(
+            name=named[:_LONGEST_NAME] if isinstance(named, str) and named else name,
+            tool=tenant.shown(named, caller.visibility),
+            relays=tenant.surfaces.relays(client),
+            hold=tenant,
+            work=partial(self._call_tool, tenant),
+        )
+        return await tenant.tasks.call(caller, new, params.get("task"))
+
+    async def _get_task(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
+        return await tenant.tasks.of(caller.client).get(caller)
+
+    async def _cancel_task(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
+        return await tenant.tasks.of(caller.client).cancel(caller)
 
     async def _list_resources(self, tenant: Tenant, caller: CallerContext) -> dict[str, Any]:
         return {**await tenant.resources.page(caller, size=self._size), **self._hints}

@@ -1,6 +1,6 @@
 """Sessions of handshake clients, and listeners: clients that want change notifications."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -10,12 +10,14 @@ from pegboard.gateway.request import Channel, Client
 __all__ = [
     "PROMPTS",
     "RESOURCES",
+    "TASK",
     "TOOLS",
     "UPDATED",
     "WANTED",
     "ClientSession",
     "Listener",
     "Sessions",
+    "TaskDetails",
 ]
 
 TOOLS = "notifications/tools/list_changed"
@@ -23,6 +25,7 @@ RESOURCES = "notifications/resources/list_changed"
 PROMPTS = "notifications/prompts/list_changed"
 UPDATED = "notifications/resources/updated"
 COMPLETED = "notifications/elicitation/complete"
+TASK = "notifications/tasks"
 _MOST_PAGES = 100
 WANTED = {
     "toolsListChanged": TOOLS,
@@ -30,6 +33,8 @@ WANTED = {
     "promptsListChanged": PROMPTS,
 }
 """The wishes of a modern client, and the notification that each one gets."""
+TaskDetails = Callable[[str], Awaitable[dict[str, Any] | None]]
+"""Returns the state of a task for the client, or ``None`` if it is gone."""
 
 
 class Listener:
@@ -46,6 +51,10 @@ class Listener:
         """Server and original URI of the resources it watches, by their URIs in the gateway."""
         self.uri_chars: int = 0
         """How many characters these URIs have together."""
+        self.tasks: tuple[str, ...] = ()
+        """The tasks that it follows."""
+        self.details: TaskDetails | None = None
+        """Returns their states at the moment when the client is told."""
         self.pages: dict[tuple[str, str], None] = {}
         """Server and id of the elicitations that sent its user to a web page."""
         self.wake: anyio.Event = anyio.Event()
@@ -61,7 +70,7 @@ class Listener:
 
     def note(self, method: str, uri: str = "") -> None:
         """Queue a notification, if the client wants it."""
-        if method in self.wanted or uri in self.uris:
+        if method in self.wanted or uri in self.uris or uri in self.tasks:
             self._pending[method, uri] = None
             self.wake.set()
 
@@ -86,7 +95,11 @@ class Listener:
         while self._pending:
             method, uri = next(iter(self._pending))
             del self._pending[method, uri]
-            params: dict[str, Any] = {"uri": uri} if uri else {}
+            params: dict[str, Any] | None = {"uri": uri} if uri else {}
+            if method == TASK:
+                params = None if self.details is None else await self.details(uri)
+            if params is None:
+                continue
             if self._meta:
                 params["_meta"] = self._meta
             await self._channel.notify(method, params)
@@ -96,6 +109,8 @@ class Listener:
         granted: dict[str, Any] = {key: True for key, it in WANTED.items() if it in self.wanted}
         if self.uris:
             granted["resourceSubscriptions"] = list(self.uris)
+        if self.tasks:
+            granted["taskIds"] = list(self.tasks)
         params = {"notifications": granted, "_meta": self._meta}
         await self._channel.notify("notifications/subscriptions/acknowledged", params)
 

@@ -10,7 +10,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 
-from pegboard.errors import PegboardError
+from pegboard.errors import PegboardError, ToolNotFoundError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
@@ -30,6 +30,7 @@ from pegboard.gateway.passthrough.resources import OwnResources, Resources
 from pegboard.gateway.request import Client, ClientRequest, RpcError
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.skills.tenant_skills import TenantSkills
+from pegboard.gateway.tasks.task_methods import TaskMethods
 from pegboard.gateway.tools.call_tool import call_tool
 from pegboard.gateway.tools.get_skill import get_skill
 from pegboard.gateway.tools.get_tool_definition import get_tool_definition
@@ -40,6 +41,7 @@ from pegboard.gateway.tools.registration_quota import RegisteredTools
 from pegboard.gateway.tools.search_tools import search_tools
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
+from pegboard.model import Tool
 from pegboard.model.principal import DEFAULT_TENANT, Principal
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.policies.fair_share import FairShare, LimitUse
@@ -54,10 +56,18 @@ OpenTenant = Callable[[str], Hub | None]
 
 
 class Common:
-    """What all tenants of a gateway share: parked calls, cached results, limits, the reporter."""
+    """What all tenants share: tasks, parked calls, cached results, limits, the reporter."""
 
-    def __init__(self, options: GatewayOptions, group: TaskGroup, reporter: CallReporter) -> None:
+    def __init__(
+        self,
+        options: GatewayOptions,
+        group: TaskGroup,
+        reporter: CallReporter,
+        *,
+        tasks: TaskMethods,
+    ) -> None:
         self.reporter: CallReporter = reporter
+        self.tasks: TaskMethods = tasks
         self.suspended_calls: SuspendedCalls = SuspendedCalls(
             group,
             seconds=options.parked_seconds,
@@ -79,7 +89,7 @@ class Common:
     def limits(self) -> list[LimitUse]:
         """Return how much is used up of each limit."""
         shares = (self.suspended_calls.shares, *self.notifications, self.result_cache.shares)
-        return [it.use() for it in shares]
+        return [*(it.use() for it in shares), *self.tasks.tasks.limits()]
 
 
 class Tenant:
@@ -98,6 +108,7 @@ class Tenant:
         self.hub: Hub = hub
         self.uris: ResourceUris = ResourceUris(hub, apps=options.apps)
         self.tools: ToolList = ToolList(hub.registry, partial(definition_with_page, hub, self.uris))
+        self.tasks: TaskMethods = common.tasks
         self.startup_wait: StartupWait = StartupWait(hub, self.tools)
         self.skills: TenantSkills = TenantSkills(
             hub,
@@ -146,6 +157,7 @@ class Tenant:
             surfaces=self.surfaces,
             visibility=self.visibility,
             shares=common.notifications,
+            tasks=common.tasks,
             seconds=options.list_seconds,
         )
         listings = ListingCache(
@@ -187,6 +199,13 @@ class Tenant:
             RpcError: when the address of the client names no group that it may see.
         """
         return CallerContext(request, self.visibility(request.client))
+
+    def shown(self, name: object, visibility: Visibility) -> Tool | None:
+        """Return a tool that a client may see now, or ``None``."""
+        try:
+            return self.tools.find(name, visibility)
+        except ToolNotFoundError:
+            return None
 
     def visibility(self, client: Client) -> Visibility:
         """Return the part of the catalogue that a client may see.

@@ -38,6 +38,11 @@ class ServerTask(msgspec.Struct, frozen=True, kw_only=True):
 class TaskWatcher(Protocol):
     """Follows the task that a server made of a call. `CallContext.task` holds one."""
 
+    @property
+    def resumes_later(self) -> bool:
+        """True when a caller that leaves now wants the server to go on with the task."""
+        ...
+
     def started(self, task: ServerTask, /) -> object:
         """Tell that the server works on the call as this task, and can be asked for it again."""
 

@@ -81,6 +81,13 @@ class GatewayCall(Phases, gc=True, kw_only=True):
         if self.reporter.arguments:
             self.arguments = _recorded(arguments)
 
+    def note_result(self, server: str, *, is_error: bool) -> None:
+        """Note the result of a call that began in another process, so that no registry ran it."""
+        outcome: Outcome = "tool_error" if is_error else "ok"
+        self.record = HoldingRecord(
+            self.tool, self.started, 0.0, outcome, server=server, meta=self.caller
+        )
+
     def keep_result(self, result: object) -> None:
         """Record the result, where the operator has switched that on."""
         if self.reporter.results:

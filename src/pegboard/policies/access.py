@@ -50,6 +50,12 @@ METHODS: Mapping[str, Scope] = MappingProxyType(
         "resources/subscribe": "call",
         "resources/unsubscribe": "call",
         "completion/complete": "call",
+        # Tasks are calls of the caller itself.
+        "tasks/get": "call",
+        "tasks/list": "call",
+        "tasks/result": "call",
+        "tasks/update": "call",
+        "tasks/cancel": "call",
         # The tools of the gateway itself.
         "search_tools": "read",
         "get_tool_definition": "read",

@@ -13,10 +13,12 @@ from mcp_types import (
 from pegboard.gateway.notifications import watched_in
 from pegboard.gateway.request import Client, Face, RpcError, object_in
 from pegboard.gateway.sessions import WANTED
+from pegboard.gateway.tasks.task_methods import tasks_in
 from pegboard.model.principal import Principal
 from pegboard.server.jsonrpc import check_client_info
 from pegboard.server.tracing import trace_in
-from pegboard.upstream.messages.extensions import carried_capabilities
+from pegboard.upstream.messages.extensions import carried_capabilities, declares
+from pegboard.upstream.messages.protocol import TASKS
 
 __all__ = ["client_of", "listening_params", "refusal_of"]
 
@@ -44,6 +46,7 @@ def client_of(route: InboundModernRoute, *, principal: Principal, face: Face) ->
         face=face,
         capabilities=carried_capabilities(capabilities) if capabilities else {},
         info=info or {},
+        tasks="extensions" in capabilities and declares(capabilities, TASKS),
     )
 
 
@@ -51,16 +54,20 @@ def listening_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return only the used parts of a request to listen, which stays in memory for hours.
 
     Raises:
-        RpcError: when it subscribes to too many resources.
+        RpcError: when it subscribes to too many resources or tasks.
     """
     asked: object = params.get("notifications")
     if not isinstance(asked, Mapping):
         return params  # refused soon, with a better message
     wanted = object_in(asked)  # pyright: ignore[reportUnknownArgumentType]
     notifications = {key: True for key in WANTED if wanted.get(key) is True}
-    trace = trace_in(params) or {}
+    tasks, trace = tasks_in(params), trace_in(params) or {}
     return {
-        "notifications": {**notifications, "resourceSubscriptions": watched_in(params)},
+        "notifications": {
+            **notifications,
+            "resourceSubscriptions": watched_in(params),
+            **({"taskIds": tasks} if tasks else {}),
+        },
         "_meta": dict(trace),
     }
 

@@ -115,6 +115,10 @@ class _WatcherOnLoop:
         self._watcher = watcher
         self._owner_loop = owner_loop
 
+    @property
+    def resumes_later(self) -> bool:
+        return self._watcher.resumes_later
+
     async def started(self, task: ServerTask) -> None:
         await self._owner_loop.run_callback(lambda: told(self._watcher.started(task)))
 

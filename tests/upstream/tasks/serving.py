@@ -202,6 +202,8 @@ async def call(
 class Watcher:
     """Keeps what it is told of a task."""
 
+    resumes_later = False
+
     def __init__(self) -> None:
         self.tasks: list[ServerTask] = []
         self.changes: list[tuple[TaskStatus, str | None]] = []

@@ -46,6 +46,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "categories": Command("categories", "list the tool categories"),
         "cost": Command("cost", "count the tokens that a model reads for each server"),
         "calls": Command("calls", "show the calls of a gateway, and follow them"),
+        "tasks": Command("tasks", "list, show and cancel calls that run as tasks"),
         "usage": Command("usage", "show which tools are used most, slow, failing or never used"),
     },
     "Maintenance": {

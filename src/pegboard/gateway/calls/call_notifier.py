@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from pegboard.gateway.eras import LOG_LEVEL
-from pegboard.gateway.request import ClientRequest, object_in
+from pegboard.gateway.request import Channel, ClientRequest, object_in
 
 __all__ = ["LEVELS", "CallNotifier"]
 
@@ -63,6 +65,12 @@ class CallNotifier:
             is_severe = level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
         if is_severe:
             await request.channel.notify("notifications/message", params)
+
+    def redirect(self, channel: Channel | None) -> None:
+        """Send later notifications over another channel, or none: the request has its result."""
+        if self.request is not None:
+            known = self.request
+            self.request = None if channel is None else replace(known, channel=channel)
 
     def lost(self, params: Mapping[str, Any]) -> None:
         """Keep the log message that says how many messages were dropped for a slow client."""

@@ -5,6 +5,8 @@
 | legacy | either | the gateway asks the client while the call runs |
 | modern | modern | the question is the result; the repeated call passes the answer on |
 | modern | legacy | the call is parked, and the question is the result; the repeat resumes it |
+
+A call that is a task asks through the task, whatever the eras.
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -16,7 +18,14 @@ from pegboard.errors import ProtocolError
 from pegboard.gateway.calls.call_notifier import CallNotifier
 from pegboard.gateway.calls.suspended_calls import SuspendedCall, SuspendedCalls
 from pegboard.gateway.eras import LOG_LEVEL, RESERVED
-from pegboard.gateway.request import TRACE_LIMITS, Client, ClientRequest, RpcError, object_in
+from pegboard.gateway.request import (
+    TRACE_LIMITS,
+    CallTask,
+    Client,
+    ClientRequest,
+    RpcError,
+    object_in,
+)
 from pegboard.gateway.sessions import Sessions
 from pegboard.upstream import (
     CallContext,
@@ -57,6 +66,9 @@ class Bridge:
         """
         if server is None:
             return await work()
+        if request.task is not None:
+            with _Carried(_of_task(request, request.task)):
+                return await work()
         if request.client.era == "legacy":
             return await self._pushed(request, server.config.name, work)
         negotiated = server.connection.negotiated
@@ -165,6 +177,23 @@ def _passing(
         capabilities=request.client.capabilities,
         client=client_key(request.client),
         caller=request.client.principal.subject,
+    )
+
+
+def _of_task(request: ClientRequest, task: CallTask) -> CallContext:
+    client, params = request.client, request.params
+    return CallContext(
+        on_progress=task.progress,
+        on_log=task.log,
+        questions=_questions(task.ask, client.capabilities),
+        # A question before the call became a task is a result that the client can act on.
+        passes_questions_on=client.era == "modern",
+        params={key: params[key] for key in ("inputResponses", "requestState") if key in params},
+        meta=_own_meta(request),
+        capabilities=client.capabilities,
+        client=client_key(client),
+        caller=client.principal.subject,
+        task=task,
     )
 
 

@@ -22,6 +22,7 @@ from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import Tool, ToolResult
+from pegboard.model.task import ServerTask
 from pegboard.observe.call_reporter import (
     MOST_OF_NAME,
     Caller,
@@ -146,6 +147,42 @@ class CallRunner:
             if "extensions" in can and declares(can, UI):
                 return self._apps.with_page(shown, result, tool)
             return shown
+
+    async def resume(
+        self, caller: CallerContext, name: str, task: ServerTask, *, relays: bool
+    ) -> dict[str, Any]:
+        """Return the raw result of the task that a server made of an earlier call.
+
+        Its policies have let the call in, in another process; the result is treated as theirs.
+
+        Raises:
+            RpcError: when the call ended with an error that is no result.
+            ToolNotFoundError: when the tool is not there any more.
+        """
+        principal = caller.client.principal
+        with self._reporter.begin(name, caller_in(caller.client)) as call:
+            tool = await self._awaited(name, caller, call)
+            server = self._server_of(tool)
+            if server is None:
+                raise ToolNotFoundError(name)
+
+            async def work() -> dict[str, Any]:
+                return _raw(await server.resume_task(task, tool.name))
+
+            try:
+                result = await self._bridge.run(caller.request, server, work)
+            except Exception as error:  # noqa: BLE001 - as those of a call
+                call.error = error
+                said = error if isinstance(error, ProtocolError) else None
+                if said is not None and relays and said.rpc_code is not None:
+                    raise rpc_error_of(said, principal) from None
+                return failure_of(error, principal, tool=tool)
+            result = self._uris.in_content(result, server)
+            call.keep_result(result)
+            call.note_result(server.config.name, is_error=result.get("isError") is True)
+            if relays:
+                return result
+            return self._shortened(result, caller, tool, server=server, call=call)
 
     def refuse(
         self, caller: CallerContext, name: str, arguments: object, error: PegboardError

@@ -19,6 +19,8 @@ from pegboard.policies.access import METHODS
 __all__ = ["Surfaces"]
 
 _ALWAYS_LOAD = "anthropic/alwaysLoad"
+_HAS_TASK_SUPPORT = "2025-11-25"
+"""The one version of the protocol whose definitions say it."""
 
 
 class Surfaces:
@@ -74,6 +76,9 @@ class Surfaces:
                 page = [_always_loaded(it) if pinned(it["name"]) else it for it in page]
         if not self.relays(client):
             page = [_without_output(it) for it in page]
+        if self._options.tasks and client.version == _HAS_TASK_SUPPORT:
+            own = [_as_task(it) if it["name"] == "call_tool" else it for it in own]
+            page = list(map(_as_task, page))
         listed: dict[str, Any] = {"tools": [*own, *page] if cursor in (None, "") else page}
         if more is not None:
             listed["nextCursor"] = more
@@ -120,6 +125,11 @@ class Surfaces:
 def _always_loaded(definition: Definition) -> Definition:
     """Return a definition that a client which loads tools only when needed loads at once."""
     return {**definition, "_meta": {**object_in(definition.get("_meta")), _ALWAYS_LOAD: True}}
+
+
+def _as_task(definition: Definition) -> Definition:
+    """Return a definition that says that each call may be a task, whatever its server can do."""
+    return {**definition, "execution": {"taskSupport": "optional"}}
 
 
 def _without_output(definition: Definition) -> Definition:

@@ -5,10 +5,12 @@ from typing import Any, cast
 
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
+    MCP_NAME_HEADER,
     MCP_PARAM_HEADER_PREFIX,
     MCP_PROTOCOL_VERSION_HEADER,
     InboundLadderRejection,
     classify_inbound_request,
+    decode_header_value,
     find_duplicated_routing_header,
     find_invalid_x_mcp_header,
     unsupported_protocol_version_rejection,
@@ -40,6 +42,7 @@ _MOST_CACHED = 4096
 
 _STATUSES = {**ERROR_CODE_HTTP_STATUS, RATE_LIMITED: 429}
 _LISTEN = "subscriptions/listen"
+_OF_TASKS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 
 
 class ParameterHeaders:
@@ -175,6 +178,8 @@ class StatelessHttp:
             params = listening_params(params)
         elif method == "tools/call":
             on_tool = self._parameter_headers.check_of(params, headers)
+        elif method in _OF_TASKS:
+            _check_task_header(params, headers)
         return ClientRequest(
             id=message["id"],
             method=method,
@@ -212,6 +217,18 @@ async def _has_form(request: HttpRequest) -> bool:
     else:
         return True
     return False
+
+
+def _check_task_header(params: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+    """Compare the header that names a task with the task of the request.
+
+    Raises:
+        RpcError: when they differ, or there is no header.
+    """
+    task: object = params.get("taskId")
+    if task is not None and decode_header_value(headers.get(MCP_NAME_HEADER)) != task:
+        words = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
+        raise RpcError(HEADER_MISMATCH, words)
 
 
 def _status(error: RpcError) -> int:

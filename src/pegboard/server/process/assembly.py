@@ -179,7 +179,7 @@ async def open_serving(
             return None if tenants_hub is None else observed(tenants_hub, name)
 
         gateway = await stack.enter_async_context(
-            Gateway(hub, settings.options, open_tenant=open_tenant, reporter=reporter)
+            Gateway(hub, settings.options, open_tenant=open_tenant, reporter=reporter, store=store)
         )
         pipeline = RequestPipeline(
             gateway,

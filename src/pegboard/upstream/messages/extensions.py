@@ -65,9 +65,11 @@ ANNOUNCED_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     UI: {},
     # Where a server does not read directories, the entries of its skills say what is in them.
     SKILLS: {"directoryRead": True},
+    # The gateway has tasks of its own, so what a client says of them goes no further.
+    TASKS: {},
 }
-"""From the gateway to clients: each extension by its id, with its settings. That of apps is left
-out where the gateway does not carry them, that of skills for a tenant that has none."""
+"""From the gateway to clients: each extension by its id, with its settings. `Gateway.capabilities`
+leaves out what a tenant does not have."""
 
 CARRIED_RESULT_TYPES: Final[Mapping[str, frozenset[str] | None]] = {
     "complete": None,
@@ -112,7 +114,7 @@ def carried_capabilities(said: Mapping[str, Any]) -> CarriedCapabilities:
 
 def declares(capabilities: Mapping[str, Any], extension: str) -> bool:
     """Tell whether a client declares an extension."""
-    return extension in object_in(capabilities.get("extensions"))
+    return isinstance(object_in(capabilities.get("extensions")).get(extension), dict)
 
 
 def without(capabilities: Mapping[str, Any], extension: str) -> CarriedCapabilities:

@@ -110,6 +110,11 @@ class FollowedTask:
         """False once the server is known not to work on the task any more."""
         return self._requests.is_at_work
 
+    @property
+    def resumes_later(self) -> bool:
+        """True when the server shall go on although the caller leaves."""
+        return self._watcher is not None and self._watcher.resumes_later
+
     async def result(self, state: TaskState | None) -> dict[str, Any]:
         """Return the result of the call; ``state`` is the task as the server has just made it.
 
@@ -252,11 +257,33 @@ class FollowedTask:
 
     async def _answer(self, asked: Mapping[str, Any]) -> None:
         try:
-            answers = await self._routing.answers(asked, CallInFlight(self._of_call, None))
+            answers = await self._answers_to(asked)
             await self._requests.insist("tasks/update", inputResponses=answers)
         except PegboardError as error:
             self._failure = error
         self._wake.set()
+
+    async def _answers_to(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answers; a client that follows the task may give them in any order."""
+        call = CallInFlight(self._of_call, None)
+        if self._watcher is None:
+            return await self._routing.answers(asked, call)
+        answers: dict[str, Any] = {}
+        failures: list[PegboardError] = []
+
+        async def answer(key: str) -> None:
+            try:
+                answers.update(await self._routing.answers({key: asked[key]}, call))
+            except PegboardError as error:
+                failures.append(error)
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for key in asked:
+                group.start_soon(answer, key)
+        if failures:
+            raise failures[0]
+        return answers
 
     async def _fetch_early(self) -> None:
         try:

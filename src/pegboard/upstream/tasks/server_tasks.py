@@ -197,7 +197,8 @@ class ServerTasks:
             if isinstance(error, PegboardError):
                 # Whatever a request about the task says of itself, the call was sent.
                 error.sent = True
-            if followed.is_at_work and self._owner_loop.is_open:
+            is_left = followed.resumes_later and not isinstance(error, Exception)
+            if followed.is_at_work and self._owner_loop.is_open and not is_left:
                 done = anyio.Event()
                 self._owner_loop.start_soon(self._abandon, followed, done)
                 with anyio.move_on_after(SECONDS_TO_LEAVE, shield=True):

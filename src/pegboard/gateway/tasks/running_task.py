@@ -1,0 +1,230 @@
+"""RunningTask: a call that runs on its own, with its questions and the state that clients see."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from pegboard.gateway.calls.call_notifier import CallNotifier
+from pegboard.gateway.errors import LIMIT_REACHED
+from pegboard.gateway.request import Channel, ClientRequest, RpcError, object_in
+from pegboard.gateway.tasks.record import TaskRecord, read_object, written
+from pegboard.model.task import ServerTask, TaskStatus
+from pegboard.upstream import QuestionRefusedError
+
+__all__ = ["Push", "RunningTask", "WhyStopped"]
+
+WhyStopped = Literal["", "cancelled", "expired", "unanswered", "taken"]
+"""Why the gateway stopped the call: at the wish of its client, or as its time was over, or no
+answer came, or another gateway has it. Empty when the gateway itself stops."""
+
+Push = Callable[["RunningTask", str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Sends a question to a client of the handshake era and returns the answer."""
+_MOST_QUESTIONS = 16
+_NO_TASK = "The call cannot ask: too many tasks are kept (`gateway.tasks`). Try again later."
+
+
+class RunningTask:
+    """A call of this process that is a task, or may become one; it implements `CallTask`.
+
+    Args:
+        request: the request that began the call.
+        record: what is known of it so far.
+        patience: how many seconds a client may take to answer a question.
+        on_change: is told when the state has changed, and whether the store should know.
+        push: sends the questions to the client; ``None`` if the client asks for them.
+    """
+
+    def __init__(
+        self,
+        request: ClientRequest,
+        record: TaskRecord,
+        *,
+        patience: float,
+        on_change: Callable[["RunningTask"], object],
+        push: Push | None = None,
+    ) -> None:
+        self.request: ClientRequest = request
+        self.record: TaskRecord = record
+        self.revision: int | None = None
+        """The revision of what is stored."""
+        self.notifier: CallNotifier = CallNotifier(request)
+        self.scope: anyio.CancelScope = anyio.CancelScope()
+        self.lock: anyio.Lock = anyio.Lock()
+        """Held while the store is written, and the state decided that is written."""
+        self.is_task: bool = False
+        """True from when it was decided that the client gets a task."""
+        self.may_ask: bool = True
+        """False when there is no room for a task, so that no question could be answered."""
+        self.noted: anyio.Event = anyio.Event()
+        """Set when it should become a task at once, and when it is over."""
+        self.over: anyio.Event = anyio.Event()
+        """Set when it has a result, failed, or was stopped."""
+        self.result: dict[str, Any] | None = None
+        self.error: RpcError | None = None
+        self.was_stopped: bool = False
+        """True when it has ended without a result and without an error of its own."""
+        self.why_stopped: WhyStopped = ""
+        self.unsaved: str | None = None
+        """The result as JSON, if it could not be saved yet."""
+        self.asked: dict[str, dict[str, Any]] = {}
+        """The open questions, as MCP requests."""
+        self.waiters: list[Channel] = []
+        """The channels of requests that wait for the result, over which a client can be asked."""
+        self.reachable: anyio.Event = anyio.Event()
+        """Set when there is one more of them."""
+        self._answers: dict[str, Mapping[str, Any]] = {}
+        self._answered: dict[str, anyio.Event] = {}
+        self._count = 0
+        self._patience = patience
+        self._on_change = on_change
+        self._push = push
+
+    @property
+    def id(self) -> str:
+        """The id of the task."""
+        return self.record.id
+
+    @property
+    def is_over(self) -> bool:
+        """True when the call has ended."""
+        return self.over.is_set()
+
+    @property
+    def resumes_later(self) -> bool:
+        """True when the call may go on at another gateway: this one stops, or has lost it."""
+        return self.is_task and self.why_stopped in ("", "taken")
+
+    def stop(self, why: WhyStopped) -> None:
+        """Stop the call."""
+        if not self.is_over and not self.scope.cancel_called:
+            self.why_stopped = why
+            self.scope.cancel()
+
+    def end(self) -> None:
+        """Note that the call has ended, in whatever way."""
+        self.over.set()
+        self.noted.set()
+
+    def outcome(self) -> dict[str, Any]:
+        """Return the result of the call.
+
+        Raises:
+            RpcError: when it failed.
+        """
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None, "the call has ended"
+        return self.result
+
+    def started(self, task: ServerTask, /) -> None:
+        """Take the task that the server made of the call."""
+        self.record = msgspec.structs.replace(self.record, upstream=task)
+        self.noted.set()
+        self._change()
+
+    def changed(self, status: TaskStatus, message: str | None, /) -> None:
+        """Take the state of the task at the server; its questions come by `ask`."""
+        if not status.is_final and message != self.record.message:
+            self._say(message)
+
+    async def progress(self, progress: float, total: float | None, message: str | None, /) -> None:
+        """Pass on the progress, and keep its message for clients that ask for the task."""
+        if self.is_task and message is not None:
+            self._say(message)
+        await self.notifier.progress(progress, total, message)
+
+    async def log(self, params: Mapping[str, Any], /) -> None:
+        """Pass on a log message while the client waits for the call."""
+        if not self.is_task:
+            await self.notifier.log(params)
+
+    async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any] | None:
+        """Keep a question open until the client has answered it; stop the call if it does not."""
+        if not self.may_ask or len(self.asked) >= _MOST_QUESTIONS:
+            raise QuestionRefusedError(LIMIT_REACHED, _NO_TASK)
+        self._count += 1
+        key = f"question-{self._count}"
+        answered = self._open(key, {"method": method, "params": dict(params)})
+        try:
+            with anyio.move_on_after(self._patience):
+                if self._push is not None:
+                    return await self._push(self, method, params)
+                await answered.wait()
+                return self._answers.pop(key)
+        finally:
+            self._close(key)
+        self.stop("unanswered")
+        return None
+
+    async def ask_all(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answers to the questions of a result, by the keys that the server gave them.
+
+        No key is used twice in a task, and a server may use one in each of its results.
+        """
+        self._count += 1
+        keys = {f"{self._count}-{key}": key for key in asked}
+        waited = {key: self._open(key, dict(asked[keys[key]])) for key in keys}
+        try:
+            with anyio.move_on_after(self._patience):
+                for answered in waited.values():
+                    await answered.wait()
+                return {keys[key]: self._answers.pop(key) for key in keys}
+        finally:
+            for key in keys:
+                self._close(key)
+        self.stop("unanswered")
+        await anyio.lowlevel.checkpoint()
+        raise AssertionError("a stopped call goes no further")
+
+    def take(self, responses: Mapping[str, Any]) -> None:
+        """Take answers of the client; those to questions that are not open are left out."""
+        for key in [key for key in self.asked if isinstance(responses.get(key), Mapping)]:
+            answered = self._answered.pop(key, None)
+            if answered is not None:
+                self._answers[key] = object_in(responses[key])
+                del self.asked[key]
+                answered.set()
+        self._change()
+
+    def waits(self, channel: Channel) -> None:
+        """Note that a request of the client waits for the result."""
+        self.waiters.append(channel)
+        self.reachable.set()
+
+    def state(self) -> TaskRecord:
+        """Return the task as clients and the store see it now."""
+        status = TaskStatus.INPUT_REQUIRED if self.asked else TaskStatus.WORKING
+        if self.record.status.is_final:
+            return self.record
+        return msgspec.structs.replace(self.record, status=status, asked=self._questions())
+
+    def questions(self) -> Mapping[str, Any]:
+        """Return the open questions."""
+        return self.asked or read_object(self.record.asked)
+
+    def _questions(self) -> str:
+        return written(self.asked) if self.asked else ""
+
+    def _open(self, key: str, question: dict[str, Any]) -> anyio.Event:
+        self.asked[key] = question
+        answered = self._answered[key] = anyio.Event()
+        self.noted.set()
+        self._change()
+        return answered
+
+    def _close(self, key: str) -> None:
+        if self._answered.pop(key, None) is not None or key in self.asked:
+            self.asked.pop(key, None)
+            self._change()
+
+    def _say(self, message: str | None) -> None:
+        self.record = self.record.with_status(self.record.status, message, now=time.time())
+
+    def _change(self) -> None:
+        self.record = msgspec.structs.replace(self.record, updated=time.time())
+        if self.is_task and not self.is_over:
+            self._on_change(self)

@@ -1,0 +1,215 @@
+"""Tasks of servers through the gateway: each era of a client, before each era of a server."""
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
+
+from pegboard.config import ServerConfig
+from pegboard.gateway import Gateway, GatewayOptions, RpcError
+from pegboard.gateway.tasks.table import TaskTable
+from pegboard.model.task import TaskStatus
+from pegboard.observe.call_reporter import CallReporter
+from pegboard.storage import Store, open_store
+from tests.gateway.clients import FULL, Caller, text_of
+from tests.gateway.servers import hub
+from tests.gateway.tasks.slow_calls import became, ended, handshake, modern
+from tests.upstream.hosted import listening
+from tests.upstream.servers.task_server import TaskServer
+from tests.upstream.tasks.serving import DONE, PROTOCOLS, WORKING, HostedTasks
+
+if TYPE_CHECKING:
+    from pegboard.model import CallRecord
+
+ERAS = ["modern", "handshake"]
+eras = pytest.mark.parametrize("era", ERAS)
+OPTIONS = GatewayOptions(task_lease=0.3)
+
+
+@asynccontextmanager
+async def before(
+    tasks: TaskServer, era: str, store: Store | None = None, **options: Any
+) -> AsyncGenerator[Gateway]:
+    async with listening(HostedTasks(tasks)) as server:
+        config = ServerConfig(
+            name="it", transport="streamable_http", url=server.url, protocol=PROTOCOLS[era]
+        )
+        async with hub(config) as it, Gateway(it, OPTIONS, store=store, **options) as gateway:
+            yield gateway
+            await gateway.drain(0)
+
+
+async def made_by(caller: Caller, tool: str, **script: Any) -> str:
+    """Return the task that a client gets of a call."""
+    params: dict[str, Any] = {"name": f"mcp_it_{tool}", "arguments": script}
+    if caller.client.era == "legacy":
+        return (await caller.send("tools/call", **params, task={}))["task"]["taskId"]
+    made = await caller.send("tools/call", **params)
+    assert made["resultType"] == "task"
+    return made["taskId"]
+
+
+async def fetched(caller: Caller, task: str) -> dict[str, Any]:
+    if caller.client.era == "legacy":
+        return await caller.send("tasks/result", taskId=task)
+    return (await ended(caller, task))["result"]
+
+
+@pytest.fixture(params=ERAS)
+def client(request: pytest.FixtureRequest) -> Any:
+    """Make a client of each era that can have tasks."""
+    return modern if request.param == "modern" else handshake
+
+
+TOOLS = {"modern": "go", "handshake": "may"}
+
+
+@eras
+async def test_a_task_of_a_server_is_a_task_of_the_gateway(client: Any, era: str) -> None:
+    server = TaskServer(era)
+    async with before(server, era) as gateway:
+        caller = client(gateway)
+        said = {"status": "working", "statusMessage": "half way"}
+        script = {"states": [WORKING, said, DONE if era == "modern" else {"status": "completed"}]}
+        task = await made_by(caller, TOOLS[era], **script)
+        assert task not in server.__dict__["_tasks"]
+        assert text_of(await fetched(caller, task)) == "done"
+        for message in (await caller.send("tasks/get", taskId=task)).values():
+            assert "task-1" not in str(message)
+
+
+@eras
+async def test_a_client_without_tasks_gets_the_result(era: str) -> None:
+    server = TaskServer(era)
+    async with before(server, era) as gateway:
+        for kind in ("modern", "legacy"):
+            caller = Caller(gateway, kind, face=FULL)  # pyright: ignore[reportArgumentType]
+            states = [WORKING, DONE if era == "modern" else {"status": "completed"}]
+            tool = "go" if era == "modern" else "must"
+            assert text_of(await caller.call(f"mcp_it_{tool}", states=states)) == "done"
+
+
+@eras
+async def test_a_task_is_cancelled_at_its_server(client: Any, era: str) -> None:
+    server = TaskServer(era)
+    async with before(server, era) as gateway:
+        caller = client(gateway)
+        task = await made_by(caller, TOOLS[era], states=[WORKING])
+        with anyio.fail_after(10):
+            while not server.asked("tasks/get"):
+                await checkpoint()
+        await caller.send("tasks/cancel", taskId=task)
+        assert (await ended(caller, task))["status"] == "cancelled"
+        with anyio.fail_after(10):
+            while not server.asked("tasks/cancel"):
+                await checkpoint()
+
+
+async def test_the_inputs_of_a_modern_task_are_questions_of_the_task() -> None:
+    server = TaskServer("modern")
+    form = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
+    asked = {key: {"method": "elicitation/create", "params": form} for key in ("a", "b")}
+    async with before(server, "modern") as gateway:
+        caller = modern(gateway, elicitation={})
+        wants = {"status": "input_required", "inputRequests": asked}
+        task = await made_by(caller, "go", states=[wants])
+        with anyio.fail_after(10):
+            while len((await became(caller, task, "input_required"))["inputRequests"]) < 2:
+                await checkpoint()
+        found = await became(caller, task, "input_required")
+        said = {"action": "accept", "content": {}}
+        first, second = found["inputRequests"]
+        await caller.send("tasks/update", taskId=task, inputResponses={first: said})
+        left = await became(caller, task, "input_required")
+        assert list(left["inputRequests"]) == [second]
+        await caller.send("tasks/update", taskId=task, inputResponses={second: said})
+        assert (await ended(caller, task))["status"] == "completed"
+        [update] = server.asked("tasks/update")
+        assert update["inputResponses"] == {"a": said, "b": said}
+
+
+@eras
+async def test_a_task_that_its_server_forgot_says_so(client: Any, era: str) -> None:
+    lost = {"rpc_error": {"code": -32602, "message": "Task not found"}}
+    async with before(TaskServer(era), era) as gateway:
+        caller = client(gateway)
+        task = await made_by(caller, TOOLS[era], states=[WORKING, lost])
+        words = text_of(await fetched(caller, task))
+        assert "task" in words
+        assert "task-1" not in words or caller.client.principal.subject == "local"
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[list[Store]]:
+    with ExitStack() as stack:
+        url = f"sqlite://{tmp_path / 'tasks.db'}"
+        yield [stack.enter_context(open_store(url)) for _ in range(2)]
+
+
+@eras
+async def test_a_gateway_that_stops_leaves_the_task_to_the_next(
+    client: Any, era: str, stores: list[Store]
+) -> None:
+    server = TaskServer(era)
+    done = DONE if era == "modern" else {"status": "completed"}
+    async with before(server, era, stores[0]) as gateway:
+        task = await made_by(client(gateway), TOOLS[era], states=[*[WORKING] * 8, done])
+        with anyio.fail_after(10):
+            while (await stored_of(stores[1], task)).upstream is None:
+                await checkpoint()
+        with anyio.fail_after(20):
+            # It does not wait for what goes on without it.
+            await gateway.drain(600)
+    left = await stored_of(stores[1], task)
+    assert (left.runner, left.status) == ("", TaskStatus.WORKING)
+    assert server.asked("tasks/cancel") == []
+    records: list[CallRecord] = []
+    reporter = CallReporter(records.append)
+    async with before(server, era, stores[1], reporter=reporter) as gateway:
+        assert text_of(await fetched(client(gateway), task)) == "done"
+    [record] = records
+    assert (record.tool, record.server, record.outcome) == (f"mcp_it_{TOOLS[era]}", "it", "ok")
+    assert len(server.asked("tools/call")) == 1
+
+
+@eras
+async def test_another_replica_takes_the_task_of_a_server_over(
+    client: Any, era: str, stores: list[Store]
+) -> None:
+    server = TaskServer(era)
+    done = DONE if era == "modern" else {"status": "completed"}
+    async with (
+        before(server, era, stores[0]) as leaving,
+        before(server, era, stores[1]) as staying,
+    ):
+        task = await made_by(client(leaving), TOOLS[era], states=[*[WORKING] * 8, done])
+        with anyio.fail_after(10):
+            while (await stored_of(stores[1], task)).upstream is None:
+                await checkpoint()
+        assert (await client(staying).send("tasks/get", taskId=task))["status"] == "working"
+        await leaving.drain(600)
+        assert text_of(await fetched(client(staying), task)) == "done"
+    assert len(server.asked("tools/call")) == 1
+    assert server.asked("tasks/cancel") == []
+
+
+async def stored_of(store: Store, task: str) -> Any:
+    found = await to_thread.run_sync(TaskTable(store).load, task)
+    assert found is not None
+    return found.record
+
+
+async def test_another_caller_never_reaches_the_task_by_the_id_of_the_server() -> None:
+    server = TaskServer("modern")
+    async with before(server, "modern") as gateway:
+        caller = modern(gateway)
+        await made_by(caller, "go", states=[WORKING])
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            with pytest.raises(RpcError):
+                await caller.send(method, taskId="task-1", inputResponses={})
+        await gateway.drain(0)
