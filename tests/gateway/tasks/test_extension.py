@@ -8,6 +8,7 @@ import pytest
 
 from pegboard.gateway import Gateway, GatewayOptions, RpcError
 from pegboard.model.principal import Principal
+from pegboard.upstream.messages.protocol import TASKS
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, hub
 from tests.gateway.tasks.slow_calls import (
@@ -71,7 +72,7 @@ async def test_a_client_that_does_not_declare_the_extension_waits_for_the_result
             with pytest.raises(RpcError) as refused:
                 await caller.send(method, taskId="x", inputResponses={})
             assert refused.value.code == MISSING
-            extensions = {"io.modelcontextprotocol/tasks": {}}
+            extensions: dict[str, Any] = {TASKS: {}}
             assert refused.value.data == {"requiredCapabilities": {"extensions": extensions}}
 
 
@@ -162,7 +163,7 @@ async def test_without_room_for_tasks_the_extension_is_not_there() -> None:
     async with gateway_with(desk, tasks=0) as gateway:
         caller = modern(gateway)
         assert text_of(await caller.call(SLOW)) == "done"
-        assert "extensions" not in gateway.capabilities("2026-07-28")
+        assert TASKS not in gateway.capabilities("2026-07-28")["extensions"]
         assert "tasks" not in gateway.capabilities("2025-11-25")
         with pytest.raises(RpcError) as refused:
             await caller.send("tasks/get", taskId="x")
@@ -172,9 +173,9 @@ async def test_without_room_for_tasks_the_extension_is_not_there() -> None:
 async def test_the_extension_is_announced_in_its_era_only() -> None:
     async with gateway_with(SlowDesk()) as gateway:
         modern_era, handshake_era = map(gateway.capabilities, ("2026-07-28", "2025-11-25"))
-        assert modern_era["extensions"] == {"io.modelcontextprotocol/tasks": {}}
+        assert modern_era["extensions"][TASKS] == {}
         assert "tasks" not in modern_era
-        assert "extensions" not in handshake_era
+        assert TASKS not in handshake_era["extensions"]
         assert handshake_era["tasks"]["requests"] == {"tools": {"call": {}}}
         assert "tasks" not in gateway.capabilities("2025-06-18")
 
