@@ -98,7 +98,8 @@ async def test_skills_are_announced_where_there_may_be_some() -> None:
     async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
         said = (await Caller(gateway).send("server/discover"))["capabilities"]
         assert said["extensions"][SKILLS] == {"directoryRead": True}
-        assert gateway.capabilities("2025-11-25")["extensions"][SKILLS] == said["extensions"][SKILLS]
+        in_handshake = gateway.capabilities("2025-11-25")["extensions"]
+        assert in_handshake[SKILLS] == said["extensions"][SKILLS]
     async with hub(plain.config("plain")) as it, Gateway(it) as gateway:
         said = (await Caller(gateway).send("server/discover"))["capabilities"]
         assert SKILLS not in said["extensions"]
