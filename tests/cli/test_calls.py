@@ -98,7 +98,9 @@ def test_one_call_is_shown_in_full(home: Home) -> None:
 def test_where_no_calls_are_kept_nothing_is_made(home: Home) -> None:
     said = home.main("calls")
     assert (said.returncode, said.stdout) == (0, "")
-    assert "No such calls" in said.stderr
+    assert "No calls are kept.\n" in said.stderr
+    # "Such" needs something that was asked for.
+    assert "No such calls are kept.\n" in home.main("calls", "--failed").stderr
     assert not (home.folder / "data").exists()
 
 

@@ -255,8 +255,8 @@ def test_only_leaves_what_pegboard_cannot_serve(
     assert said.err.count("own.json has errors in unset; see `pegboard doctor`.") == 1
     assert "PEGBOARD_NONESUCH" not in said.err
     assert (
-        "Cursor keeps 4 servers of its own (unset: invalid in Pegboard's file, "
-        "off: disabled in Pegboard, odd: invalid, own: not imported).\n"
+        "Cursor keeps 4 servers of its own (unset: unusable in Pegboard's file, "
+        "off: disabled in Pegboard, odd: unusable, own: not imported).\n"
     ) in said.err
     left = ["unset", "off", "odd", "own", "pegboard"]
     assert list(json.loads(path.read_bytes())["mcpServers"]) == left

@@ -147,6 +147,8 @@ def test_files_of_clients_that_others_can_read_are_in_the_summary(run: Run) -> N
     assert code == 0
     assert out.endswith("1 server checked. Other users can read 1 file of your clients.\n")
     assert f"`chmod 600 {path}`" in err
+    out = run({"a": {"command": "pegboard-nonesuch"}})[1]
+    assert "1 server checked: 1 error, 1 warning. Other users can read 1 file" in out
     code, out, err = run({"a": speaking(TOOL)}, "a")
     assert out.endswith("All ok: 1 server checked.\n")
     assert "chmod" not in err

@@ -86,7 +86,9 @@ def test_each_step_asks_for_itself(home: Path) -> None:
     before = path.read_bytes()
     answers = [
         ("Write 1 server", "y"),
-        ("Start your servers now? [Y/n]", "n"),
+        # A slip of the finger is not a silent no.
+        ("Start your servers now? [Y/n]", "yse"),
+        ("That was not understood; answer y or n.", "n"),
         ("Connect Cursor? [Y/n]", "n"),
     ]
     said = at_a_terminal("init", answers=answers)

@@ -103,4 +103,4 @@ def test_filters_narrow_the_search_and_json_says_everything(home: Home) -> None:
 def test_nothing_found_is_an_empty_array_and_not_found(home: Home) -> None:
     found = home.main("search", "steps", "--server", "nowhere", "--json")
     assert (found.returncode, json.loads(found.stdout)) == (3, [])
-    assert "server: handy" in found.stderr
+    assert "Nearby: server handy, server twin." in found.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -63,6 +64,7 @@ def test_after_init_serve_and_uninstall_the_home_is_as_it_was(home: Path) -> Non
         refused = pegboard("uninstall", "--yes")
         assert refused.returncode == 1
         assert "A gateway runs at http://127.0.0.1:" in refused.stderr
+        assert re.search(r"as process (\d+)\. .*`kill \1`", refused.stderr)
         assert "canary-0017-token" not in path.read_text("utf-8")
     assert any("secrets/" in it for it in files_of(home))
     done = pegboard("uninstall", "--yes")

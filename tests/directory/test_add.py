@@ -72,6 +72,8 @@ def test_a_package_of_pypi_is_pinned_and_its_secret_is_kept_apart(
     for words in ("Licence:", "MIT", "io.github.example", "github.com/example/weather"):
         assert words in said.err
     assert "Runs:         uvx weather-mcp-server==0.5.0" in said.err
+    # Only the official registry checks who owns a name; no registry checks what the server does.
+    assert "(says the registry, which does not check the code)" in " ".join(said.err.split())
 
 
 def test_a_package_of_npm_gets_its_arguments_and_a_repeated_one_several(

@@ -121,6 +121,17 @@ def test_with_neither_network_nor_cache_the_error_says_both(run: Run) -> None:
     assert said.code == 1
     assert f"{ABSENT} cannot be reached" in said.err
     assert "Nothing that answers this is cached." in said.err
+    assert "nothing listens at 127.0.0.1:9 (" in said.err
+    assert "ssl:" not in said.err  # the inner names of the HTTP library
+
+
+def test_the_hint_leads_to_the_registry_and_the_configuration_that_were_named(
+    run: Run, registry: Registry, tmp_path: Path
+) -> None:
+    file = tmp_path / "my servers.json"
+    said = run("find", "weather", "--registry", registry.url, "--config", str(file))
+    hint = f"`pegboard add io.github.example/weather --registry {registry.url} --config '{file}'`"
+    assert hint in " ".join(said.err.split())
 
 
 def test_several_words_find_what_has_most_of_them(run: Run, registry: Registry) -> None:

@@ -77,6 +77,7 @@ async def test_the_operator_learns_why_a_server_that_a_question_names_is_down(
     ("text", "said"),
     [
         ("Server 'a' cannot be started: no file.", "no file."),
+        ("Server 'a' could not be started: exited with code 1", "exited with code 1"),
         ("Server 'a', `env.X`: It is not set.", "`env.X`: It is not set."),
         ("Server 'a' (http://h:1/) was not reached: no.", "http://h:1/ was not reached: no."),
         ("Server 'a' (run (1) x) exited (code 1) early.", "run (1) x exited (code 1) early."),

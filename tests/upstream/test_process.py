@@ -366,6 +366,35 @@ async def test_what_npm_says_of_itself_is_not_among_the_last_words():
     assert process.describe_exit() == "exited with code 1; its last words: no key"
 
 
+async def test_of_an_error_of_npm_the_last_words_are_what_is_wrong():
+    said = (
+        "npm error code E404\n"
+        "npm error 404 Not Found - GET https://registry.example/nope\n"
+        "npm error 404\n"
+        "npm error 404  The requested resource 'nope@*' could not be found.\n"
+        "npm error 404\n"
+        "npm error 404 Note that you can also install from a\n"
+        "npm error 404 tarball, folder, http url, or git url.\n"
+        "npm error A complete log of this run can be found in: /home/me/.npm/_logs/debug-0.log"
+    )
+    async with spawn(python(f"import sys; sys.exit({said!r})")) as process:
+        with anyio.fail_after(5):
+            await process.exited.wait()
+    assert process.describe_exit() == (
+        "exited with code 1; its last words: npm error code E404\n"
+        "npm error 404 Not Found - GET https://registry.example/nope\n"
+        "npm error 404  The requested resource 'nope@*' could not be found."
+    )
+
+
+async def test_long_last_words_begin_with_a_whole_line():
+    code = "import sys; sys.exit('the first line ' * 30 + chr(10) + 'the second line ' * 20)"
+    async with spawn(python(code)) as process:
+        with anyio.fail_after(5):
+            await process.exited.wait()
+    assert process.describe_exit().startswith("exited with code 1; its last words: …the second")
+
+
 async def test_a_secret_that_was_cut_in_two_is_not_shown():
     secret = "s3cret" * 10
     config = msgspec.structs.replace(

@@ -19,8 +19,9 @@ from pegboard.errors import (
     DirectoryUnavailableError,
 )
 from pegboard.model.json_limits import MOST_VALUES, has_more_values, has_slow_numbers, is_shallow
+from pegboard.upstream.http.connection_errors import explain_connection_error
 from pegboard.upstream.http.proxies import is_loopback, proxy_for
-from pegboard.upstream.http.tls import explain_tls_error, tls_context
+from pegboard.upstream.http.tls import tls_context
 
 __all__ = ["LARGEST_RESPONSE", "RegistryClient", "checked_url", "decoded"]
 
@@ -180,7 +181,7 @@ class RegistryClient:
         if isinstance(error, TimeoutError):
             cause = f"it did not answer within {_SECONDS:.0f} seconds"
         else:
-            cause = explain_tls_error(error, host) or f"{str(error)[:300] or type(error).__name__}"
+            cause = explain_connection_error(error, host)[:300]
         return DirectoryUnavailableError(
             f"The registry {self.url} cannot be reached: {cause}.", registry=self.url
         )

@@ -210,7 +210,7 @@ def without_name(server: str, text: str) -> str:
     A command or an address behind the name becomes the subject.
     """
     begin = f"Server {server!r}"
-    for end in (" cannot be started: ", ", ", ": "):
+    for end in (" cannot be started: ", " could not be started: ", ", ", ": "):
         if text.startswith(begin + end):
             return text[len(begin + end) :]
     if not text.startswith(f"{begin} ("):

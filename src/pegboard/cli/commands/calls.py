@@ -110,7 +110,8 @@ def calls(
     if call_id:
         _show_one(found, call_id, json=json)
     elif not follow:
-        _show(found, json=json)
+        is_all = wanted == CallFilter(limit=limit)
+        _show(found, json=json, nothing="No calls" if is_all else "No such calls")
     else:
         with suppress(KeyboardInterrupt):
             show_each = _print_line if json else _say_line
@@ -190,12 +191,12 @@ def _all_after(find: Find, wanted: CallFilter, after: str) -> list[CallEntry]:
         page = msgspec.structs.replace(page, before=some[-1].id)
 
 
-def _show(found: Sequence[CallEntry], *, json: bool) -> None:
+def _show(found: Sequence[CallEntry], *, json: bool, nothing: str) -> None:
     if json:
         write_json([call_as_json(it) for it in reversed(found)])
         return
     if not found:
-        warn("No such calls are kept.")
+        warn(f"{nothing} are kept.")
         return
     columns = ("ID", "ENDED", "OUTCOME", "TOOL", "TIME", "MOST OF IT", "CALLER", "CLIENT")
     rows = [

@@ -214,11 +214,11 @@ def _tell_what_stays(
     for name, is_valid in there.items():
         if name in removed:
             continue
-        reason = "not imported" if is_valid else "invalid"
+        reason = "not imported" if is_valid else "unusable"
         if name in disabled:
             reason = "disabled in Pegboard"
         elif name in imported:
-            reason = "invalid in Pegboard's file"
+            reason = "unusable in Pegboard's file"
         left.append(f"{name}: {reason}")
     warn(f"{client.title} keeps {counted(len(left), 'server')} of its own ({', '.join(left)}).")
 

@@ -148,7 +148,8 @@ def _show_finding(finding: "Finding") -> None:
 
 def _summary(report: "Report", exposed: "Sequence[Path]") -> str:
     kinds = [it.severity for it in report.findings]
-    errors, warnings = kinds.count("error"), kinds.count("warning")
+    # Below the summary, there is a warning for each file that others can read.
+    errors, warnings = kinds.count("error"), kinds.count("warning") + len(exposed)
     number = sum(it.state != "disabled" for it in report.servers)
     looked = f"{counted(number, 'server')} checked" if number else "No server was checked"
     besides = f" Other users can read {counted(len(exposed), 'file')} of your clients."

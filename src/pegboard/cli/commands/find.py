@@ -1,6 +1,6 @@
 """`pegboard find`: find servers in an MCP registry."""
 
-from collections.abc import Sequence
+from shlex import quote
 from typing import Annotated, Any
 
 import anyio
@@ -66,11 +66,12 @@ def find(
         write_json([entry_as_json(it, found.cached_at) for it in found.entries])
     elif found.entries:
         show_table(
-            ("NAME", "VERSION", "AS", "DESCRIPTION"),
+            ("NAME", "VERSION", "KIND", "DESCRIPTION"),
             [_row(it) for it in found.entries],
             whole=("VERSION",),
         )
-        _advise(found.entries, found)
+        options = {"--registry": registry, "--config": config}
+        _advise(found, "".join(f" {it} {quote(to)}" for it, to in options.items() if to))
     if denied:
         warn(f"Left out, because `registry.deny` of the configuration forbids them: {len(denied)}.")
     if found.unreadable:
@@ -105,7 +106,11 @@ def _row(entry: DirectoryEntry) -> tuple[str, ...]:
     return entry.name, entry.version, ", ".join(entry.kinds), told
 
 
-def _advise(entries: Sequence[DirectoryEntry], found: FoundServers) -> None:
+def _advise(found: FoundServers, options: str) -> None:
+    """Say how to go on, with the options that lead to the same registry and configuration."""
     if found.is_cut:
         warn("There are more; `--limit` shows more of them, and more words narrow the search.")
-    warn(f"`pegboard add {entries[0].name}` shows what would run, and asks before it is added.")
+    warn(
+        f"`pegboard add {found.entries[0].name}{options}` shows what would run, and asks before it "
+        "is added."
+    )

@@ -156,7 +156,10 @@ def import_from(
     if not asks:
         _name_questions(unanswered)
         if any(map(_is_skipped, plan)):
-            warn("`--on-conflict rename` adds a server whose name is taken; `replace` takes yours.")
+            warn(
+                "`--on-conflict rename` adds a server whose name is taken under another name; "
+                "`replace` puts it in the place of yours."
+            )
     open_ = unanswered if asks else []
     if dry_run or not (written or open_):
         _name_skipped([] if dry_run else plan)

@@ -108,7 +108,9 @@ def _finish(answer: SearchResponse, *, json: bool) -> None:
             _show(hit, confidence)
     sys.stdout.flush()
     if not answer.hits:
-        nearby = f" Nearby: {', '.join(answer.hints)}." if answer.hints else ""
+        # A hint is `server: notes`.
+        named = ", ".join(it.replace(": ", " ", 1) for it in answer.hints)
+        nearby = f" Nearby: {named}." if named else ""
         warn(f"No tool matches.{nearby}")
         raise typer.Exit(NOT_FOUND)
 

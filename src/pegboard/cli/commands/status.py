@@ -19,6 +19,7 @@ from pegboard.cli.terminal.spinner import waiting
 from pegboard.config import LoadedConfig, load_servers
 from pegboard.doctor.status import KnownStatus, cached_status, unusable_status
 from pegboard.errors import ConfigError
+from pegboard.errors.servers import without_name
 from pegboard.model.tool import definition_of
 from pegboard.policies.fair_share import LimitUse
 from pegboard.storage import default_url, open_store
@@ -144,9 +145,12 @@ def _left_out(config: str | None) -> list[KnownStatus]:
 
 def _remembered(config: str | None, store: str | None) -> list[KnownStatus]:
     loaded = load_servers(config)
+    unusable = unusable_status(loaded)
+    told = {(it.server, it.last_error) for it in unusable}
     for problem in loaded.problems:
-        warn(placed(problem, loaded.path))
-    return [*_remembered_of(loaded, store), *unusable_status(loaded)]
+        if (problem.server, problem.message) not in told:
+            warn(placed(problem, loaded.path))
+    return [*_remembered_of(loaded, store), *unusable]
 
 
 def _remembered_of(loaded: LoadedConfig, store: str | None) -> list[KnownStatus]:
@@ -214,7 +218,7 @@ def _show(found: Sequence[KnownStatus]) -> None:
             "-" if it.tools is None else f"{it.tools:,}",
             "-" if it.tokens is None else f"{it.tokens:,}",
             "-" if it.startup_seconds is None else f"{it.startup_seconds:.1f} s",
-            it.last_error or "-",
+            without_name(it.server, it.last_error) if it.last_error else "-",
         ]
         for it in found
     ]
@@ -225,4 +229,4 @@ def _show(found: Sequence[KnownStatus]) -> None:
     show_table(columns, rows, right=("TOOLS", "TOKENS", "START"), whole=("STATE", "ERA"))
     for it in found:
         if is_seen and it.last_error:
-            say(f"{it.server}: {it.last_error}")
+            say(f"{it.server}: {without_name(it.server, it.last_error)}")

@@ -118,7 +118,7 @@ def _stop(gateway: RunningInstance, *, asks: bool) -> None:
     """
     runs = f"A gateway runs at {gateway.address}, as process {gateway.pid}."
     if not asks or not sys.stdin.isatty():
-        complain(f"{runs} Stop it first.")
+        complain(f"{runs} Stop it first, for example with `kill {gateway.pid}`.")
         raise typer.Exit(FAILED)
     if ask(f"{runs} Stop it?", default=True):
         os.kill(gateway.pid, signal.SIGTERM)

@@ -17,7 +17,7 @@ def describe_entry(entry: DirectoryEntry, offer: Offer, *, registry: str) -> Ite
     """Give the lines about an entry, as far as it tells."""
     yield f"{entry.name} {entry.version}: {entry.description or entry.title or 'no description'}"
     told = {
-        "Publisher": f"{entry.publisher} (checked by the registry, which does not check the code)",
+        "Publisher": f"{entry.publisher} (says the registry, which does not check the code)",
         "Registry": registry,
         "Published": entry.published_at,
         "Repository": entry.repository or "not stated",

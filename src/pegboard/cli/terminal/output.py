@@ -177,15 +177,23 @@ def progress() -> AbstractContextManager["Progress"]:
 def ask(question: str, *, default: bool = False) -> bool:
     """Ask the user yes or no; without a terminal, return the default.
 
-    The end of the input is a no.
+    The end of the input is a no. What is neither a yes nor a no is asked again.
     """
     if not sys.stdin.isatty():
         return default
-    answer = answer_to(f"{question} {'[Y/n]' if default else '[y/N]'} ")
-    if answer is None:
-        return False
-    answer = answer.strip().casefold()
-    return default if not answer else answer in ("y", "yes")
+    while True:
+        answer = answer_to(f"{question} {'[Y/n]' if default else '[y/N]'} ")
+        if answer is None:
+            return False
+        match answer.strip().casefold():
+            case "":
+                return default
+            case "y" | "yes":
+                return True
+            case "n" | "no":
+                return False
+            case _:
+                warn("That was not understood; answer y or n.")
 
 
 def answer_to(words: str, *, is_secret: bool = False) -> str | None:

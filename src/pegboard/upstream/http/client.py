@@ -12,11 +12,12 @@ import aiohttp
 import anyio
 
 from pegboard.config.servers import HIDDEN, ServerConfig
+from pegboard.upstream.http.connection_errors import BEFORE_SENDING, explain_connection_error
 from pegboard.upstream.http.event_stream import Event, EventReader, EventTooLargeError
 from pegboard.upstream.http.headers import checked_headers, configured_headers
 from pegboard.upstream.http.request_body import RequestBody
 from pegboard.upstream.http.response_body import Refusal, chunks_of, refusal_in
-from pegboard.upstream.http.tls import explain_tls_error, tls_fault
+from pegboard.upstream.http.tls import tls_fault
 from pegboard.upstream.messages.failures import (
     UNREADABLE,
     FailedError,
@@ -350,8 +351,8 @@ class HttpClient:
         fault = tls_fault(error)
         # A server that wants another client certificate has not read what was written.
         is_refused = not answered and fault is not None and fault.kind == "client_certificate"
-        never = isinstance(error, _BEFORE_SENDING) or not sent or is_refused
-        reason = explain_tls_error(error, host) or _reason_of(error)
+        never = isinstance(error, BEFORE_SENDING) or not sent or is_refused
+        reason = explain_connection_error(error, host)
         if self._may_want_certificate(error):
             reason += "; it may want a client certificate (`tls.client_cert`)"
         if never:
@@ -397,15 +398,6 @@ class HttpClient:
         return redact
 
 
-_BEFORE_SENDING = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ClientHttpProxyError,
-    aiohttp.ConnectionTimeoutError,
-    aiohttp.InvalidURL,
-)
-"""Errors after which the request itself was certainly not sent."""
-
-
 def without_credentials(url: str) -> tuple[str, dict[str, str]]:
     """Return a URL without its user and password, and the header that carries them instead."""
     parts = urlsplit(url)
@@ -426,24 +418,3 @@ def origin_of(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return parts.scheme, (parts.hostname or "").lower(), port
-
-
-def _reason_of(error: Exception) -> str:  # noqa: PLR0911 - one for each kind
-    """Return what an error of the HTTP library means, in words for its user."""
-    match error:
-        case aiohttp.ClientHttpProxyError():
-            return f"its proxy refused the connection (HTTP {error.status} {error.message})"
-        case aiohttp.ConnectionTimeoutError():
-            return "it could not be connected in time"
-        case aiohttp.ClientConnectorDNSError():
-            return f"the host {error.host!r} cannot be resolved"
-        case aiohttp.ClientConnectorError():
-            cause = error.os_error.strerror or str(error.os_error)
-            place = f"{error.host}:{error.port}"
-            if isinstance(error, aiohttp.ClientProxyConnectionError):
-                return f"its proxy {place} cannot be reached ({cause})"
-            if isinstance(error.os_error, ConnectionRefusedError):
-                return f"nothing listens at {place} (Connection refused)"
-            return f"{place} cannot be reached ({cause})"
-        case _:
-            return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -26,11 +26,17 @@ from pegboard.upstream.stdio.stderr_lines import StderrLines
 
 __all__ = ["GRACE", "ServerProcess", "background", "spawn", "without_chatter"]
 
-_CHATTER = re.compile(r"npm (?:notice|warn)\b", re.IGNORECASE)
+_CHATTER = re.compile(
+    r"npm (?:notice|warn)\b"
+    # Around the words of an error: empty lines, what else could be installed, where its log is.
+    r"|npm (?:error|err!)(?: \d+)? *"
+    r"(?:$|note that you can also install|tarball, folder, |a complete log)",
+    re.IGNORECASE,
+)
 
 
 def without_chatter(lines: Iterable[str]) -> list[str]:
-    """Return the lines without the notices of npm; all lines if nothing else is left."""
+    """Return the lines without the small talk of npm; all lines if nothing else is left."""
     said = [it for it in lines if it.strip()]
     return [it for it in said if not _CHATTER.match(it)] or said
 
@@ -144,7 +150,9 @@ class ServerProcess:
         words = self._how_it_ended()
         tail = "\n".join(without_chatter(self.stderr_tail.splitlines())).strip()
         if len(tail) > _STDERR_SHOWN:
-            tail = f"…{tail[-_STDERR_SHOWN:]}"
+            tail = tail[-_STDERR_SHOWN:]
+            # Rather a line less than half a line, unless there is only one.
+            tail = "…" + (tail.partition("\n")[2] or tail)
         return f"{words}; its last words: {tail}" if tail else words
 
     def _how_it_ended(self) -> str:
