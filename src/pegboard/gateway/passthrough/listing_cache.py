@@ -175,7 +175,7 @@ class ListingCache:
             if known.arriving is not None:
                 known.arriving.set()
                 known.arriving = None
-        if known.items != before and monotonic() - known.asked_at > self._seconds:
+        if monotonic() - known.asked_at > self._seconds and known.items != before:
             self._on_late(kind, server.config.name)
 
     def _failed(self, kind: Kind, name: str, known: _List, error: PegboardError) -> None:
