@@ -12,6 +12,7 @@ from pegboard.model.principal import Principal
 from pegboard.upstream import PromptsChanged
 from tests.gateway.clients import Caller
 from tests.gateway.servers import Stall, hub
+from tests.gateway.test_notifications import ACKNOWLEDGED
 
 MANY = 5000
 KINDS = ("prompts/list", "resources/list", "resources/templates/list")
@@ -103,3 +104,24 @@ async def test_a_changed_list_is_collected_anew() -> None:
             await changed.wait()
         listed = await caller.send("prompts/list")
         assert [it["name"] for it in listed["prompts"]] == ["mcp_a_other"]
+
+
+async def test_others_have_turns_while_it_is_found_out_whom_a_change_concerns() -> None:
+    stall = long_lists()
+    async with hub(stall.config("a")) as it, Gateway(it) as gateway:
+        limited = Principal(subject="x", scopes=frozenset({"read"}), tools=("*note4999*",))
+        caller = Caller(gateway, principal=limited)
+        for kind in KINDS:
+            await caller.send(kind)
+        wanted = {"resourcesListChanged": True}
+        async with anyio.create_task_group() as group:
+            listening = caller.exchange("subscriptions/listen", notifications=wanted)
+            group.start_soon(gateway.respond, listening)
+            await caller.wire.next(ACKNOWLEDGED)
+
+            async def told() -> None:
+                await stall.change()
+                await caller.wire.next("notifications/resources/list_changed")
+
+            assert await turns_during(told()) >= MANY / 250
+            group.cancel_scope.cancel()
