@@ -276,6 +276,15 @@ def test_what_would_change_what_is_run_is_refused(
     assert not user_config_file().exists()
 
 
+def test_an_error_quotes_only_a_little_of_an_entry(run: Run, registry: Registry) -> None:
+    odd = {"type": "x\nerror: forged " + "y" * 100_000}
+    registry.servers = [weather(packageArguments=[odd])]
+    said = run("add", "io.github.example/weather", "--yes")
+    assert (said.code, said.err.count("\nerror:")) == (1, 0)
+    assert "packageArguments[0].type" in said.err
+    assert len(said.err) < 1000
+
+
 @pytest.mark.parametrize(
     "runtime",
     [
