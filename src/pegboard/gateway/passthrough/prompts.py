@@ -47,7 +47,7 @@ class Prompts:
         """
         seen = await self._seen(caller)
         cursor = caller.request.params.get("cursor")
-        page = page_of(tuple(seen), cursor, key="prompts", size=size)
+        page = page_of(seen, cursor, key="prompts", size=size)
         return {**page, "prompts": [{**seen[it][1], "name": it} for it in page["prompts"]]}
 
     async def get(self, caller: CallerContext) -> dict[str, Any]:

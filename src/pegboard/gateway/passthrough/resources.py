@@ -155,7 +155,7 @@ class Resources:
         """
         seen = await self._seen("resources/templates/list", caller.visibility)
         cursor = caller.request.params.get("cursor")
-        page = page_of(tuple(seen), cursor, key="resourceTemplates", size=size)
+        page = page_of(seen, cursor, key="resourceTemplates", size=size)
         shown = [_with_uri(it, "uriTemplate", seen) for it in page["resourceTemplates"]]
         return {**page, "resourceTemplates": shown}
 
