@@ -278,6 +278,15 @@ def test_what_would_change_what_is_run_is_refused(
     assert not user_config_file().exists()
 
 
+def test_an_error_quotes_only_a_little_of_an_entry(run: Run, registry: Registry) -> None:
+    odd = {"type": "x\nerror: forged " + "y" * 100_000}
+    registry.servers = [weather(packageArguments=[odd])]
+    said = run("add", "io.github.example/weather", "--yes")
+    assert (said.code, said.err.count("\nerror:")) == (1, 0)
+    assert "packageArguments[0].type" in said.err
+    assert len(said.err) < 1000
+
+
 @pytest.mark.parametrize(
     "runtime",
     [
@@ -287,6 +296,16 @@ def test_what_would_change_what_is_run_is_refused(
         {"type": "named", "name": "--mount", "value": "type=bind,src=/etc,dst=/etc"},
         {"type": "named", "name": "-v", "value": "/var/run/docker.sock:/var/run/docker.sock"},
         {"type": "named", "name": "-e", "value": "DOCKER_HOST=tcp://evil"},
+        {"type": "named", "name": "-v", "default": "/:/host"},
+        {"type": "named", "name": "-v", "value": "{it}:/x", "variables": {"it": {"value": "/"}}},
+        {"type": "named", "name": "-v", "value": "{it}:/x", "variables": {"it": {"default": "/"}}},
+        {"type": "named", "name": "--mount", "value": "type=bind,src=a,SOURCE=/,dst=/x"},
+        {"type": "named", "name": "--mount", "value": 'type=bind,src=a,"src=/",dst=/x'},
+        {
+            "type": "named",
+            "name": "--mount",
+            "value": "src=a,dst=/x,volume-opt=o=bind,volume-opt=device=/",
+        },
         {"type": "positional", "value": "-v=/:/host"},
         {"type": "named", "name": "--entrypoint", "value": "sh"},
     ],
@@ -302,6 +321,18 @@ def test_a_container_gets_no_rights_that_the_person_did_not_give(
     assert not user_config_file().exists()
 
 
+def test_a_folder_that_the_person_names_leads_to_no_other_folder(
+    run: Run, registry: Registry
+) -> None:
+    oci = {"registryType": "oci", "identifier": "ghcr.io/e/x:1", "version": ""}
+    for source, code in (("{it}/../..", 1), ("{it}/data", 0), ("cache", 0)):
+        mount = {"type": "named", "name": "-v", "value": f"{source}:/x", "variables": {"it": {}}}
+        registry.servers = [weather(**oci, runtimeArguments=[mount])]
+        named = ("--env", "it=/srv/own") if "{" in source else ()
+        said = run("add", "io.github.example/weather", *named, "--yes")
+        assert said.code == code, said.err
+
+
 @pytest.mark.parametrize(
     "remote",
     [
@@ -309,6 +340,8 @@ def test_a_container_gets_no_rights_that_the_person_did_not_give(
         {"type": "streamable-http", "url": "https://a@evil.example.com/mcp"},
         {"type": "streamable-http", "url": "file:///etc/passwd"},
         {"type": "grpc", "url": "https://x.example.com"},
+        {"type": "sse", "url": "http://localhost:{it}/", "variables": {"it": {"value": "1@evil"}}},
+        {"type": "sse", "url": "http://{it}.localhost", "variables": {"it": {"default": "evil/"}}},
         {"type": "sse", "url": "https://x", "headers": [{"name": "Host", "value": "y"}]},
         {"type": "sse", "url": "https://x", "headers": [{"name": "A\r\nB", "value": "y"}]},
     ],

@@ -64,7 +64,8 @@ async def test_an_editor_without_a_credential_installs_a_server_of_a_public_regi
         assert probe.headers["access-control-allow-origin"] == "*"
         found = await client.get(LIST, params={"limit": 50, "version": "latest"})
         assert names_in(found) == ["light", "tools"]
-        assert found.headers["cache-control"] == "public, max-age=60"
+        # Its addresses are those of `Host`, so no cache keeps them for another client.
+        assert found.headers["cache-control"] == "private, max-age=60"
         (entry, own) = found.json()["servers"]
         path = f"{LIST}/{quote('local.tools/light', safe='')}/versions"
         latest = await client.get(f"{path}/latest", headers=PAGE_OF_EDITOR)
@@ -87,6 +88,17 @@ async def test_an_editor_without_a_credential_installs_a_server_of_a_public_regi
             async with Client(streamable_http_client(remote["url"])) as session:
                 tools = await session.list_tools()
         assert "mcp_light_echo" in [tool.name for tool in tools.tools]
+
+
+async def test_a_shared_cache_keeps_only_what_does_not_depend_on_the_host(tmp_path: Path) -> None:
+    auth = AuthSettings(keys=True, resource="https://tools.example.com/mcp")
+    async with published(TWO, registry="public", auth=auth, storage=str(tmp_path / "a.db")) as (
+        client,
+        _,
+    ):
+        found = await client.get(LIST)
+        assert found.headers["cache-control"] == "public, max-age=60"
+        assert str(client.base_url) not in found.text
 
 
 async def test_a_page_of_any_site_may_read_a_public_registry_and_only_that() -> None:

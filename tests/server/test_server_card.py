@@ -20,6 +20,8 @@ async def test_the_card_says_where_and_how_to_connect(path: str) -> None:
         page = await client.get(path, headers={"origin": "https://pages.example.com"})
         assert page.headers["content-type"] == "application/mcp-server-card+json"
         assert page.headers["access-control-allow-origin"] == "*"
+        # Its address is that of `Host`, so no cache keeps it for another client.
+        assert page.headers["cache-control"] == "private, max-age=3600"
         card = page.json()
         check(card, CARD)
         assert (card["name"], card["title"]) == ("local.tools/tools", "tools")
@@ -49,7 +51,11 @@ async def test_everyone_may_read_the_card_and_nothing_else(tmp_path: Path) -> No
             assert card["remotes"][0]["headers"][0]["name"] == "Authorization"
             preflight = await client.options(path, headers={"origin": "https://a.example.com"})
             assert preflight.status_code == 204
-            assert (await client.head(path)).status_code == 200
+            head = await client.head(path)
+            assert (head.status_code, head.headers["cache-control"]) == (
+                200,
+                "public, max-age=3600",
+            )
             evil = await client.get(path, headers={"host": "evil example"})
             assert "evil" not in evil.text
         assert (await client.get("/mcp/server-cards")).status_code == 401

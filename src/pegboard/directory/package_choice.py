@@ -141,6 +141,7 @@ def _remote_entry(remote: Remote, given: GivenValues) -> dict[str, Any]:
     texts = filled(_address(remote), "url", _quoted(remote.url, given))
     if not texts:
         raise UnsupportedPackageError(f"The address {remote.url!r} needs a value.")
+    _check_own_part(remote, given)
     url = written(texts[0])
     headers: dict[str, str] = {}
     for it in remote.headers:
@@ -148,6 +149,20 @@ def _remote_entry(remote: Remote, given: GivenValues) -> dict[str, Any]:
             headers[it.name] = written(parts)
     entry: dict[str, Any] = {"type": _TRANSPORTS[remote.type], "url": url}
     return entry | ({"headers": headers} if headers else {})
+
+
+def _check_own_part(remote: Remote, given: GivenValues) -> None:
+    """Refuse an address that the entry's own values lead elsewhere than it seemed to lead.
+
+    Raises:
+        UnsupportedPackageError: when they do.
+    """
+    # Those of the person are checked apart; a digit can stand in a host, a port and a path.
+    digits = {name: [GivenValue("1")] for name, values in given.items() if values}
+    texts = filled(_address(remote), "url", digits)
+    own = msgspec.structs.replace(remote, url="".join(it.text for it in texts[0]))
+    if problem := _wrong_address(own):
+        raise UnsupportedPackageError(f"The address {remote.url!r} cannot be used: {problem}.")
 
 
 def _address(remote: Remote) -> ValueInput:

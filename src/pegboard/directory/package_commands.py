@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pegboard.directory.input_values import (
+    GivenValue,
     GivenValues,
     argument_name,
     filled,
@@ -35,7 +36,11 @@ _HOST = re.compile(r"(?:https?://)?([A-Za-z0-9.-]+(?::\d+)?)/?")
 _OPTION = re.compile(r"-{0,2}[A-Za-z0-9][\w.:-]{0,100}", re.ASCII)
 _SCRIPT = re.compile(r"[A-Za-z0-9][\w.-]{0,100}", re.ASCII)
 _PYTHON = re.compile(r"\d+(?:\.\d+){0,2}")
-_MOUNT_SOURCE = re.compile(r"(?:^|,)(?:src|source)=([^,]*)|^([^:,=]+):")
+_VOLUME = re.compile(r"[A-Za-z0-9][\w.-]{0,200}", re.ASCII)
+_MOUNT_SOURCES = frozenset({"src", "source"})
+_MOUNT_FIELDS = _MOUNT_SOURCES | {"type", "target", "dst", "destination", "readonly", "ro"}
+_NAMED = "\0"
+"""Stands for a value of the person; no text of an entry has this character."""
 
 _NPX_FLAGS = frozenset({"-y", "--yes", "-q", "--quiet"})
 _UVX_FLAGS = frozenset({"-q", "--quiet"})
@@ -118,7 +123,7 @@ def command_of(package: Package, given: GivenValues, env: Sequence[str] = ()) ->
 def _npx(
     package: Package, given: GivenValues, program: list[str], _: Sequence[str]
 ) -> PackageCommand:
-    for argument, words in _each(package.runtime_arguments, given):
+    for argument, _, words in _each(package.runtime_arguments, given):
         _expect(words[0] in _NPX_FLAGS or _is_package(words[0], package), argument, words)
     return PackageCommand("npx", ["-y", pinned_spec(package), *program], {})
 
@@ -128,7 +133,7 @@ def _uvx(
 ) -> PackageCommand:
     options: list[str] = []
     script = ""
-    for argument, words in _each(package.runtime_arguments, given):
+    for argument, _, words in _each(package.runtime_arguments, given):
         name, value = words[0], words[-1] if len(words) > 1 else ""
         if name in ("--python", "-p") and _PYTHON.fullmatch(value):
             options += ["--python", value]
@@ -148,7 +153,7 @@ def _uvx(
 def _dnx(
     package: Package, given: GivenValues, program: list[str], _: Sequence[str]
 ) -> PackageCommand:
-    for argument, words in _each(package.runtime_arguments, given):
+    for argument, _, words in _each(package.runtime_arguments, given):
         _expect(words[0] in _DNX_FLAGS or _is_package(words[0], package), argument, words)
     behind = ["--", *program] if program else []
     return PackageCommand("dnx", [pinned_spec(package), "--yes", *behind], {})
@@ -159,7 +164,7 @@ def _docker(
 ) -> PackageCommand:
     options: list[str] = []
     variables: dict[str, str] = {}
-    for argument, words in _each(package.runtime_arguments, given):
+    for argument, key, words in _each(package.runtime_arguments, given):
         name, value = words[0], words[-1] if len(words) > 1 else ""
         if name in _DOCKER_ENV and value:
             # The value stays out of the command line, which every user of the machine can see.
@@ -170,7 +175,7 @@ def _docker(
                 _expect(ok=False, argument=argument, words=words)
         elif name in _DOCKER_VALUED and value:
             if name in _DOCKER_MOUNTS:
-                _check_mount(argument, value)
+                _check_mount(argument, key, given)
             options += [name, value]
         else:
             _expect(name in _DOCKER_FLAGS or _is_package(name, package), argument, words)
@@ -189,20 +194,21 @@ _RUNNERS: dict[str, Callable[[Package, GivenValues, list[str], Sequence[str]], P
 
 def _each(
     arguments: Sequence[PackageArgument], given: GivenValues
-) -> Iterator[tuple[PackageArgument, list[str]]]:
+) -> Iterator[tuple[PackageArgument, str, list[str]]]:
     for number, argument in enumerate(arguments, 1):
-        for words in _words_of(argument, number, given):
-            yield argument, words
+        key = argument_name(argument, number)
+        for words in _words_of(argument, key, given):
+            yield argument, key, words
 
 
 def _words(arguments: Sequence[PackageArgument], given: GivenValues) -> Iterator[str]:
-    for _, words in _each(arguments, given):
+    for _, _, words in _each(arguments, given):
         yield from words
 
 
-def _words_of(argument: PackageArgument, number: int, given: GivenValues) -> Iterator[list[str]]:
+def _words_of(argument: PackageArgument, key: str, given: GivenValues) -> Iterator[list[str]]:
     """Give the words of an argument, once for each of its values."""
-    name, key = argument.name.strip(), argument_name(argument, number)
+    name = argument.name.strip()
     if argument.type == "named" and not _OPTION.fullmatch(name):
         raise UnsupportedPackageError(f"The entry has an argument with the name {name[:80]!r}.")
     if is_flag(argument):
@@ -246,17 +252,35 @@ def _is_package(word: str, package: Package) -> bool:
     return word == name or word.startswith((f"{name}@", f"{name}==", f"{name}:"))
 
 
-def _check_mount(argument: PackageArgument, value: str) -> None:
+def _check_mount(argument: PackageArgument, key: str, given: GivenValues) -> None:
     """Refuse a folder of this machine that the entry chose, and not the person."""
-    template = str(argument.value or "")
-    found = _MOUNT_SOURCE.search(template or value)
-    source = "" if found is None else found[1] or found[2] or ""
-    is_volume = bool(source) and not any(it in source for it in "/\\.~{")
-    if template and "{" not in source and not is_volume:
-        raise UnsupportedPackageError(
-            f"The entry wants a folder of this machine in the container: {value[:200]!r}. Only "
-            "folders that you name yourself are handed over."
-        )
+    marked = {name: [GivenValue(_NAMED)] for name, values in given.items() if values}
+    for parts in filled(argument, key, marked):
+        text = "".join(it.text for it in parts)
+        if text != _NAMED and not _is_harmless_mount(argument.name.strip(), text):
+            shown = text.replace(_NAMED, "…")[:200]
+            raise UnsupportedPackageError(
+                f"The entry wants a folder of this machine in the container: {shown!r}. Only "
+                "folders that you name yourself, with `--env`, are handed over."
+            )
+
+
+def _is_harmless_mount(option: str, text: str) -> bool:
+    """Tell whether a mount shows a volume, or a folder that the person has named, and no other."""
+    if option != "--mount":
+        source, colon, _ = text.partition(":")
+        return bool(colon) and _is_harmless_source(source)
+    # Docker reads it as CSV, in capitals too, and takes the last of several sources. The options of
+    # a volume can make a folder of it.
+    fields = [it.partition("=") for it in text.split(",")]
+    sources = [value for name, _, value in fields if name.lower() in _MOUNT_SOURCES]
+    is_known = all(name.lower() in _MOUNT_FIELDS for name, _, _ in fields)
+    return is_known and '"' not in text and len(sources) == 1 and _is_harmless_source(sources[0])
+
+
+def _is_harmless_source(source: str) -> bool:
+    is_in_named = source.startswith(_NAMED) and ".." not in source
+    return is_in_named or _VOLUME.fullmatch(source) is not None
 
 
 def _expect(ok: bool, argument: PackageArgument, words: Sequence[str]) -> None:  # noqa: FBT001 - what is checked

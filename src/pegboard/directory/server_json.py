@@ -40,6 +40,8 @@ _Value = Annotated[str, Meta(max_length=4096)] | int | float | bool
 _MOST = 64
 _MOST_ENTRIES = 1000
 _LONGEST_CURSOR = 2000
+_HALF = 150
+"""Characters that an error shows of the beginning and of the end of a reason."""
 
 
 class UserInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -175,7 +177,11 @@ def read_entry(content: object, *, registry: str) -> DirectoryEntry:
     try:
         found = msgspec.convert(_cleaned(body), _ServerJson)
     except msgspec.ValidationError as error:
-        problem = f"The registry {registry} describes a server in a wrong way: {error}."
+        # It may quote a value of the entry, and ends with the place of this value.
+        words = " ".join(str(error).split())
+        if len(words) > 2 * _HALF:
+            words = f"{words[:_HALF]}…{words[-_HALF:]}"
+        problem = f"The registry {registry} describes a server in a wrong way: {words}."
         raise DirectoryResponseError(problem, registry=registry) from None
     if not SERVER_NAME.fullmatch(found.name) or not VERSION.fullmatch(found.version):
         raise DirectoryResponseError(

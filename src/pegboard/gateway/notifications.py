@@ -17,6 +17,7 @@ from pegboard.gateway.catalog.surfaces import Surfaces
 from pegboard.gateway.eras import SUBSCRIPTION_ID
 from pegboard.gateway.passthrough.listing_cache import Kind, ListingCache
 from pegboard.gateway.passthrough.resources import Resources
+from pegboard.gateway.passthrough.seen_items import in_turns
 from pegboard.gateway.request import Client, Face, RpcError, object_in
 from pegboard.gateway.sessions import (
     PROMPTS,
@@ -232,6 +233,8 @@ class ChangeNotifier:
         """How many requests to listen are under way."""
         self._sending: set[Listener] = set()
         self._listed_names: Callable[[str], Iterable[str]] = lambda _: ()
+        self._looking: dict[tuple[str, str], bool] = {}
+        """Changes of servers for which a task looks who sees something there; whether once more."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._stops = [hub.registry.subscribe(self._tools_changed)]
@@ -382,7 +385,15 @@ class ChangeNotifier:
                     self._soon(listener.tell_of_page, event.id)
 
     def _note_of_server(self, method: str, server: str) -> None:
-        self._note_all(method, lambda _, visibility: self._concerns(server, visibility))
+        tags = self._tags_of(server)
+        self._note_all(
+            method, lambda _, it: it.sees_server(server, tags) and it.knows_server(server, tags)
+        )
+        if (method, server) in self._looking:
+            self._looking[method, server] = True
+        elif any("*" not in it.client.principal.tools for it in self._listeners):
+            self._looking[method, server] = False
+            self._soon(self._note_limited, method, server)
 
     def _note_all(self, method: str, concerns: Callable[[Client, Visibility], bool]) -> None:
         # Many sessions have the same principal and the same address, and see the same tools.
@@ -403,17 +414,43 @@ class ChangeNotifier:
         if len(reachable) > _SLICE:
             self._soon(_in_slices, note, reachable)
 
-    def _concerns(self, server: str, visibility: Visibility) -> bool:
-        tags = self._tags_of(server)
-        if not visibility.sees_server(server, tags):
+    async def _note_limited(self, method: str, server: str) -> None:
+        """Notify the clients that are limited to some things of any server, and have some of it.
+
+        That takes some time for a server with much, which may report changes all the time.
+        """
+        try:
+            is_due = True
+            while is_due:
+                self._looking[method, server] = False
+                concerned: dict[tuple[Principal, Face, bool], bool] = {}
+                for listener in [it for it in self._listeners if it.is_reachable]:
+                    client = listener.client
+                    key = (client.principal, client.face, declares(client.capabilities, UI))
+                    if key not in concerned:
+                        visibility = self._visibility_of(client)
+                        concerned[key] = visibility is not None and await self._sees_some(
+                            server, visibility
+                        )
+                        await anyio.lowlevel.checkpoint()
+                    if concerned[key] and listener in self._listeners:
+                        self._note(listener, method)
+                is_due = self._looking[method, server]
+        finally:
+            del self._looking[method, server]
+
+    async def _sees_some(self, server: str, visibility: Visibility) -> bool:
+        tags, registry = self._tags_of(server), self._hub.registry
+        if not visibility.sees_server(server, tags) or visibility.knows_server(server, tags):
+            # The others were notified at once.
             return False
-        if visibility.knows_server(server, tags):
-            return True
-        # The client is limited to some things of any server, and may know the servers with them.
-        registry = self._hub.registry
-        tools = (it for it in registry.tools() if it.server == server and registry.runs(it.name))
-        return any(map(visibility.sees, tools)) or any(
-            visibility.sees_of(server, name, tags) for name in self._listed_names(server)
+        tool = await in_turns(
+            registry.tools(),
+            lambda it: it.server == server and registry.runs(it.name) and visibility.sees(it),
+        )
+        names, sees = self._listed_names(server), visibility.sees_of
+        return (
+            tool is not None or await in_turns(names, lambda it: sees(server, it, tags)) is not None
         )
 
     def _note(self, listener: Listener, method: str, uri: str = "") -> None:

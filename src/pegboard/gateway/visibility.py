@@ -8,10 +8,12 @@ from pegboard.errors import AccessDeniedError
 from pegboard.model import Principal, Scope, Tool
 from pegboard.policies import holds, may, may_use_server, visible_to
 
-__all__ = ["Admits", "Visibility"]
+__all__ = ["Admits", "Part", "Visibility"]
 
 Admits = Callable[[str | None, str | None, tuple[str, ...]], bool]
 """Tells by server, name (``None`` for any) and tags whether something belongs to a group."""
+Part = tuple[Principal, Admits | None]
+"""What decides which prompts and resources a client may see."""
 
 
 class Visibility:
@@ -46,6 +48,11 @@ class Visibility:
     def for_models(self) -> "Visibility":
         """Return what a model of this client may see: no tools that only apps call."""
         return Visibility(self.principal, self._admits, action=self._action)
+
+    @property
+    def part(self) -> Part:
+        """What decides which prompts and resources the client may see."""
+        return self.principal, self._admits
 
     @property
     def reads(self) -> bool:

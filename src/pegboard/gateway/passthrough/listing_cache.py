@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from time import monotonic
 from typing import Any, Literal
 
@@ -175,7 +176,7 @@ class ListingCache:
             if known.arriving is not None:
                 known.arriving.set()
                 known.arriving = None
-        if known.items != before and monotonic() - known.asked_at > self._seconds:
+        if monotonic() - known.asked_at > self._seconds and known.items != before:
             self._on_late(kind, server.config.name)
 
     def _failed(self, kind: Kind, name: str, known: _List, error: PegboardError) -> None:
@@ -231,7 +232,7 @@ def _size(item: Any) -> int:
         return 0
 
 
-def page_of(items: Sequence[Any], cursor: object, *, key: str, size: int) -> dict[str, Any]:
+def page_of(items: Collection[Any], cursor: object, *, key: str, size: int) -> dict[str, Any]:
     """Return one page of items as the result of a list, with the cursor of the next page.
 
     Raises:
@@ -241,7 +242,7 @@ def page_of(items: Sequence[Any], cursor: object, *, key: str, size: int) -> dic
     if not re.fullmatch("[0-9]{0,12}", position):
         raise RpcError(INVALID_PARAMS, NO_CURSOR)
     start = int(position or 0)
-    page: dict[str, Any] = {key: list(items[start : start + size])}
+    page: dict[str, Any] = {key: list(islice(items, start, start + size))}
     if start + size < len(items):
         page["nextCursor"] = cursor_after(str(start + size))
     return page

@@ -1,15 +1,17 @@
 """Prompts of all servers: `prompts/list` and `prompts/get`, with names prefixed as tools are."""
 
+from collections.abc import Callable
 from typing import Any
 
 from mcp_types import INVALID_PARAMS
 
-from pegboard.errors import ProtocolError, ServerNotFoundError
+from pegboard.errors import ProtocolError
 from pegboard.errors.root import shorten
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.passthrough.listing_cache import ListingCache, page_of
+from pegboard.gateway.passthrough.seen_items import Seen, SeenItems
 from pegboard.gateway.request import RpcError, object_in, parts_in
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.skills.tenant_skills import TenantSkills
@@ -44,6 +46,7 @@ class Prompts:
         self._uris = uris
         self._bridge = bridge
         self._skills = skills
+        self._seen_items = SeenItems(hub, self._naming)
 
     async def page(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `prompts/list`.
@@ -52,9 +55,10 @@ class Prompts:
             RpcError: when the cursor is invalid.
         """
         seen = await self._seen(caller)
-        items = [{**item, "name": name} for name, (_, item) in seen.items()]
-        items += await self._skills.fallback.prompts(caller, taken=seen)
-        return page_of(items, caller.request.params.get("cursor"), key="prompts", size=size)
+        skills = await self._skills.fallback.prompts(caller, taken=seen)
+        cursor = caller.request.params.get("cursor")
+        page = page_of([*seen, *skills], cursor, key="prompts", size=size)
+        return {**page, "prompts": [_with_name(it, seen) for it in page["prompts"]]}
 
     async def get(self, caller: CallerContext) -> dict[str, Any]:
         """Return a prompt with its arguments filled in.
@@ -102,28 +106,26 @@ class Prompts:
             raise RpcError(INVALID_PARAMS, f"Unknown prompt: {shorten(name)}.{hint}")
         return found[0], found[1]["name"]
 
-    async def _seen(self, caller: CallerContext) -> dict[str, tuple[str, dict[str, Any]]]:
+    async def _seen(self, caller: CallerContext) -> Seen:
         """Return server and definition of each prompt that a client may see, by name."""
-        names = NameTable(self._hub.exposed_name)
-        seen: dict[str, tuple[str, dict[str, Any]]] = {}
-        for server, items in await self._listings.listed("prompts/list"):
-            for item in items:
-                original: object = item.get("name")
-                if not isinstance(original, str):
-                    continue
-                name = names.assign(server, original)
-                if name is not None and self._sees(caller, server, name):
-                    seen[name] = (server, item)
-        return seen
+        listed = await self._listings.listed("prompts/list")
+        return await self._seen_items.of(listed, caller.visibility)
 
-    def _sees(self, caller: CallerContext, server: str, name: str) -> bool:
-        try:
-            return caller.visibility.sees_of(server, name, self._hub.server(server).config.tags)
-        except ServerNotFoundError:
-            return False
+    def _naming(self) -> Callable[[str, dict[str, Any]], str | None]:
+        names = NameTable(self._hub.exposed_name)
+
+        def named(server: str, item: dict[str, Any]) -> str | None:
+            original: object = item.get("name")
+            return names.assign(server, original) if isinstance(original, str) else None
+
+        return named
 
     def _shown(self, message: Any, server: str) -> Any:
         content: object = object_in(message).get("content")
         if content is None:
             return message
         return {**message, "content": self._uris.in_block(content, server)}
+
+
+def _with_name(item: Any, seen: Seen) -> dict[str, Any]:
+    return {**seen[item][1], "name": item} if isinstance(item, str) else item

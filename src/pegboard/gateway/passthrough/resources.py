@@ -1,10 +1,11 @@
 """Resources of all servers (list, templates, read), and the gateway's own `registry://` ones."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import msgspec
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
@@ -16,6 +17,7 @@ from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.catalog.tool_list import ToolList
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.passthrough.listing_cache import Items, Kind, ListingCache, page_of
+from pegboard.gateway.passthrough.seen_items import Seen, SeenItems, in_turns
 from pegboard.gateway.request import RpcError, parts_in
 from pegboard.gateway.resource_uris import PAGES, ResourceUris
 from pegboard.gateway.scopes import MissingScopeError
@@ -31,6 +33,7 @@ __all__ = ["OwnResources", "Resources"]
 _MOST_USED = 10
 _NOT_FOUND = -32002
 """The error code of the handshake era for a resource that does not exist."""
+_KEYS: dict[Kind, str] = {"resources/list": "uri", "resources/templates/list": "uriTemplate"}
 _NO_RESOURCE = (_NOT_FOUND, INVALID_PARAMS)
 
 
@@ -128,6 +131,10 @@ class Resources:
         """The templates of each server, parsed once for each of its lists."""
         self._uris_of: dict[str, tuple[Items, frozenset[object]]] = {}
         """The URIs of each server, collected once for each of its lists."""
+        self._parsing = anyio.Lock()
+        self._seen_items: dict[Kind, SeenItems] = {
+            kind: SeenItems(hub, partial(self._naming, key)) for kind, key in _KEYS.items()
+        }
 
     async def page(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/list`.
@@ -135,10 +142,15 @@ class Resources:
         Raises:
             RpcError: when the cursor is invalid.
         """
-        found = await self._seen("resources/list", "uri", caller.visibility)
-        items = [*self._own.items, *found] if caller.visibility.reads else []
-        items += await self._skills.fallback.resources(caller, listed=items)
-        return page_of(items, caller.request.params.get("cursor"), key="resources", size=size)
+        own: list[Any] = []
+        seen: Seen = {}
+        if caller.visibility.reads:
+            own, seen = self._own.items, await self._seen("resources/list", caller.visibility)
+        skills = await self._skills.fallback.resources(caller, listed=own, taken=seen)
+        cursor = caller.request.params.get("cursor")
+        page = page_of([*own, *seen, *skills], cursor, key="resources", size=size)
+        shown = [_with_uri(it, "uri", seen) for it in page["resources"]]
+        return {**page, "resources": shown}
 
     async def page_of_templates(self, caller: CallerContext, *, size: int) -> dict[str, Any]:
         """Return one page of `resources/templates/list`.
@@ -146,9 +158,11 @@ class Resources:
         Raises:
             RpcError: when the cursor is invalid.
         """
-        items = await self._seen("resources/templates/list", "uriTemplate", caller.visibility)
+        seen = await self._seen("resources/templates/list", caller.visibility)
         cursor = caller.request.params.get("cursor")
-        return page_of(items, cursor, key="resourceTemplates", size=size)
+        page = page_of(seen, cursor, key="resourceTemplates", size=size)
+        shown = [_with_uri(it, "uriTemplate", seen) for it in page["resourceTemplates"]]
+        return {**page, "resourceTemplates": shown}
 
     async def read(self, caller: CallerContext) -> dict[str, Any]:
         """Return the contents of a resource.
@@ -252,15 +266,12 @@ class Resources:
 
     async def template_origin(self, template: str, caller: CallerContext) -> tuple[str, str] | None:
         """Return the server of a template or a resource, and its original URI there."""
-        for name, items in await self._listed("resources/templates/list"):
-            for item in items:
-                original: object = item.get("uriTemplate")
-                if not isinstance(original, str) or self._uris.hides(original):
-                    continue
-                shown = self._uris.exposed(name, original)
-                is_meant = template in (shown, original)
-                if is_meant and self._sees(caller.visibility, name, shown):
-                    return name, original
+        seen = await self._seen("resources/templates/list", caller.visibility)
+        found = seen.get(template) or await in_turns(
+            seen.values(), lambda it: it[1]["uriTemplate"] == template
+        )
+        if found is not None:
+            return found[0], found[1]["uriTemplate"]
         try:
             return await self.origin(template, caller)
         except RpcError:
@@ -271,16 +282,9 @@ class Resources:
         caller.visibility.check_use(server, self._uris.exposed(server, original))
         return server, original
 
-    async def _seen(self, kind: Kind, key: str, visibility: Visibility) -> Items:
-        seen: Items = []
-        for name, items in await self._listed(kind):
-            for item in items:
-                original: object = item.get(key)
-                if isinstance(original, str) and not self._uris.hides(original):
-                    shown = self._uris.exposed(name, original)
-                    if self._sees(visibility, name, shown):
-                        seen.append({**item, key: shown})
-        return seen
+    async def _seen(self, kind: Kind, visibility: Visibility) -> Seen:
+        """Return server and definition of each that a client may see, by its URI in the gateway."""
+        return await self._seen_items[kind].of(await self._listed(kind), visibility)
 
     async def _listed(self, kind: Kind) -> list[tuple[str, Items]]:
         return await self._listings.listed(kind)
@@ -295,7 +299,7 @@ class Resources:
         return [
             name
             for name, items in await self._listed("resources/templates/list")
-            if any(_fits(it, uri) for it in self._parsed(name, items))
+            if await in_turns(await self._parsed(name, items), lambda it: _fits(it, uri))
         ]
 
     async def _open_to_all(self, _: str) -> list[str]:
@@ -310,11 +314,22 @@ class Resources:
             known = self._uris_of[server] = items, uris
         return known[1]
 
-    def _parsed(self, server: str, items: Items) -> list[UriTemplate]:
-        known = self._templates.get(server)
-        if known is None or known[0] is not items:
-            known = self._templates[server] = items, list(_parsed(items))
-        return known[1]
+    async def _parsed(self, server: str, items: Items) -> list[UriTemplate]:
+        async with self._parsing:
+            known = self._templates.get(server)
+            if known is None or known[0] is not items:
+                parsed: list[UriTemplate] = []
+                await in_turns(items, partial(_parse, parsed))
+                known = self._templates[server] = items, parsed
+            return known[1]
+
+    def _naming(self, key: str) -> Callable[[str, dict[str, Any]], str | None]:
+        def named(server: str, item: dict[str, Any]) -> str | None:
+            original: object = item.get(key)
+            is_known = isinstance(original, str) and not self._uris.hides(original)
+            return self._uris.exposed(server, str(original)) if is_known else None
+
+        return named
 
     def _sees(self, visibility: Visibility, server: str, shown: str) -> bool:
         try:
@@ -328,10 +343,14 @@ def _unknown(caller: CallerContext, uri: str, words: str | None = None) -> RpcEr
     return RpcError(code, words or "Resource not found", {"uri": uri})
 
 
-def _parsed(items: Items) -> Iterator[UriTemplate]:
-    for item in items:
-        with suppress(InvalidUriTemplate, ValueError):
-            yield UriTemplate.parse(str(item.get("uriTemplate")))
+def _with_uri(item: Any, key: str, seen: Seen) -> dict[str, Any]:
+    return {**seen[item][1], key: item} if isinstance(item, str) else item
+
+
+def _parse(found: list[UriTemplate], item: dict[str, Any]) -> bool:
+    with suppress(InvalidUriTemplate, ValueError):
+        found.append(UriTemplate.parse(str(item.get("uriTemplate"))))
+    return False
 
 
 def _fits(template: UriTemplate, uri: str) -> bool:

@@ -33,7 +33,7 @@ class SkillFallback:
         self._reader = reader
 
     async def resources(
-        self, caller: CallerContext, *, listed: list[dict[str, Any]]
+        self, caller: CallerContext, *, listed: list[dict[str, Any]], taken: Container[str]
     ) -> list[dict[str, Any]]:
         """Return each ``SKILL.md`` that the client sees in no list so far, as a resource."""
         if not await self._is_needed(caller):
@@ -47,7 +47,7 @@ class SkillFallback:
                 "mimeType": "text/markdown",
             }
             for it in self._catalog.seen(caller.visibility)
-            if it.uri not in uris
+            if it.uri not in uris and it.uri not in taken
         ]
 
     async def prompts(

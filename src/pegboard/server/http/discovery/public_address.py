@@ -40,6 +40,11 @@ class PublicAddress:
         """The name of the gateway itself."""
         self._headers = _headers_of(settings)
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether all clients are told the same address, so that a cache may keep it for them."""
+        return self._base is not None
+
     def base(self, request: HttpRequest) -> str:
         """Return the address above all endpoints, without a slash at its end.
 

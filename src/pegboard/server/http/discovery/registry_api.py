@@ -113,7 +113,9 @@ class RegistryApi:
     async def _send(self, request: HttpRequest, body: bytes) -> None:
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         whose: Literal["public", "private"]
-        whose = "public" if request.principal is PUBLIC else "private"
+        is_same_for_all = request.principal is PUBLIC and self._address.is_configured
+        # Else a client that sends a false `Host` could put a false address into a shared cache.
+        whose = "public" if is_same_for_all else "private"
         headers: list[Header] = [
             (b"etag", tag.encode()),
             (b"cache-control", f"{whose}, max-age={_SECONDS}".encode()),

@@ -19,7 +19,7 @@ MEDIA_TYPE = b"application/mcp-server-card+json"
 CARD_PATHS = frozenset({"/mcp/server-card", "/.well-known/mcp/server-card.json"})
 """The first is that of the extension; the second is that of its drafts, which tools still try."""
 _VERSION = installed_version()
-_CACHED = (b"cache-control", b"public, max-age=3600")
+_SECONDS = 3600
 
 
 class ServerCard:
@@ -50,7 +50,10 @@ class ServerCard:
         except RpcError as error:
             await request.refuse(400, RpcError(INVALID_REQUEST, error.message))
             return
-        await request.respond(200, encode(card), kind=MEDIA_TYPE, headers=[_CACHED])
+        # A client that sends a false `Host` must not put a false address into a shared cache.
+        whose = "public" if self._address.is_configured else "private"
+        cached = b"cache-control", f"{whose}, max-age={_SECONDS}".encode()
+        await request.respond(200, encode(card), kind=MEDIA_TYPE, headers=[cached])
 
     def value(self, base: str) -> dict[str, Any]:
         """Return the card of the gateway at an address."""
