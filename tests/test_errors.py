@@ -43,6 +43,10 @@ from pegboard import (
 )
 from pegboard.errors import (
     ApiKeyNotFoundError,
+    DirectoryEntryNotFoundError,
+    DirectoryError,
+    DirectoryResponseError,
+    DirectoryUnavailableError,
     ForkedProcessError,
     HandleNotFoundError,
     InvalidPatternError,
@@ -51,9 +55,11 @@ from pegboard.errors import (
     RateLimitedError,
     SearchDataError,
     SearcherNotFoundError,
+    ServerNotAllowedError,
     SkillIntegrityError,
     SkillNotFoundError,
     UnauthenticatedError,
+    UnsupportedPackageError,
 )
 
 EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
@@ -89,6 +95,12 @@ EXAMPLES: dict[PegboardError, tuple[type[Exception], ...]] = {
     StoreDamagedError("m.", url="u", remedy="r", line=1, column=2): (StorageError, ValueError),
     StoreVersionError(url="u", found=9, known=1): (StorageError,),
     RevisionConflictError("k", url="u", expected=None, found=2): (StorageError,),
+    DirectoryError("m", registry="r"): (),
+    DirectoryUnavailableError("m", registry="r"): (DirectoryError, ConnectionError),
+    DirectoryResponseError("m", registry="r"): (DirectoryError, ValueError),
+    DirectoryEntryNotFoundError("n", version="1", registry="r"): (DirectoryError, KeyError),
+    UnsupportedPackageError("m", registry="r"): (DirectoryError,),
+    ServerNotAllowedError("m", registry="r"): (DirectoryError, PermissionError),
     UpstreamError("m", server="s"): (),
     ServerUnavailableError("m", server="s", tool="t"): (UpstreamError, ConnectionError),
     ServerTimeoutError("m", server="s"): (ServerUnavailableError, TimeoutError),

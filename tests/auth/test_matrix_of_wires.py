@@ -211,8 +211,8 @@ def expected(name: str, scope: str, surface: str, tenant: str) -> str:
     return "upstream" if is_upstream and tenant == "default" else "let through"
 
 
-ONLY_MODERN = {"subscriptions/listen"}
-ONLY_HANDSHAKE = {"resources/subscribe", "resources/unsubscribe"}
+ONLY_MODERN = {"subscriptions/listen", "tasks/update"}
+ONLY_HANDSHAKE = {"resources/subscribe", "resources/unsubscribe", "tasks/list", "tasks/result"}
 
 
 @pytest.mark.covers("R-REG-39")

@@ -34,6 +34,16 @@ async def test_a_file_that_is_not_json_is_told_with_the_place(path: Path) -> Non
     assert not report.is_ok
 
 
+async def test_an_entry_that_the_lists_do_not_allow_is_told_and_not_started(path: Path) -> None:
+    servers = {"it": {"command": "/opt/bin/it"}}
+    content = {"registry": {"allow": ["npm:@acme/*"]}, "mcpServers": servers}
+    report = await of_file(path, content)
+    [finding] = [it for it in report.findings if it.code == "not_allowed"]
+    assert finding.server == "it"
+    assert "`registry.allow`" in finding.remedy
+    assert not report.is_ok
+
+
 async def test_a_file_that_is_not_there_is_told(path: Path) -> None:
     report = await diagnose(path)
     assert codes(report.findings) == ["no_configuration"]

@@ -135,6 +135,7 @@ async def test_a_gateway_declares_skills_when_a_session_begins(
         config = config_of(server, protocol=protocol)
         async with hub_of(config, relays_questions=is_gateway) as hub:
             await hub.server("it").start()
-    expected = {"io.modelcontextprotocol/skills": {}} if is_gateway else None
+    skills = {"io.modelcontextprotocol/skills": {}} if is_gateway else {}
+    tasks = {"io.modelcontextprotocol/tasks": {}} if protocol != "legacy" else {}
     assert said
-    assert [it.get("extensions") for it in said] == [expected] * len(said)
+    assert [it.get("extensions", {}) for it in said] == [skills | tasks] * len(said)

@@ -129,7 +129,7 @@ async def test_only_what_its_client_can_answer_is_offered_over_a_connection_of_i
     async with talkative("memory", "legacy", sharing="per_client") as (hub, _):
         await call(hub, "pid", client="one", capabilities={"elicitation": {}})
         offered = connections(hub)["one"]._session._routing.client_capabilities
-        assert set(offered) == {"elicitation"}
+        assert set(offered) == {"elicitation", "extensions"}
 
 
 async def test_a_clients_roots_are_told_over_its_own_connection() -> None:

@@ -10,8 +10,8 @@ from mcp_types import (
     INVALID_PARAMS,
 )
 
-from pegboard.gateway.notifications import watched_in
 from pegboard.gateway.request import Client, Face, RpcError, object_in
+from pegboard.gateway.resource_watches import watched_in
 from pegboard.gateway.sessions import WANTED
 from pegboard.gateway.tasks.task_methods import tasks_in
 from pegboard.model.principal import Principal

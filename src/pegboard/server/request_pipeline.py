@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pegboard.auth import CallLimits
 from pegboard.errors import RateLimitedError
 from pegboard.gateway.errors import LIMIT_REACHED
-from pegboard.gateway.notifications import watched_in
 from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
+from pegboard.gateway.resource_watches import watched_in
 from pegboard.model.principal import Principal
 from pegboard.observe import Audit
 from pegboard.observe.call_reporter import CallReporter

@@ -57,13 +57,15 @@ def config_schema() -> dict[str, Any]:
     }
     sections = json.loads(GATEWAY.read_text("utf-8"))
     root["gateway"] = {"$ref": "#/$defs/Gateway"}
-    return {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "MCP servers",
         "type": "object",
         "properties": root,
         "$defs": {**definitions, **sections},
     }
+    # As in JSON: the default of a list is a list.
+    return json.loads(json.dumps(schema))
 
 
 def _spell(kind: str, properties: dict[str, Any], spellings: dict[str, str]) -> None:
