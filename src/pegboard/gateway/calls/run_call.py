@@ -182,7 +182,9 @@ class CallRunner:
             call.note_result(server.config.name, is_error=result.get("isError") is True)
             if relays:
                 return result
-            return self._shortened(result, caller, tool, server=server, call=call)
+            shown = self._shortened(result, caller, tool, server=server, call=call)
+            shows_apps = declares(caller.client.capabilities, UI)
+            return self._apps.with_page(shown, result, tool) if shows_apps else shown
 
     def refuse(
         self, caller: CallerContext, name: str, arguments: object, error: PegboardError
