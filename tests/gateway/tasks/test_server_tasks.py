@@ -199,6 +199,25 @@ async def test_another_replica_takes_the_task_of_a_server_over(
     assert server.asked("tasks/cancel") == []
 
 
+async def test_a_task_goes_on_although_the_hub_is_not_open_yet(stores: list[Store]) -> None:
+    tasks = TaskServer("modern")
+    async with listening(HostedTasks(tasks)) as server:
+        config = ServerConfig(
+            name="it", transport="streamable_http", url=server.url, protocol=PROTOCOLS["modern"]
+        )
+        async with hub(config) as it, Gateway(it, OPTIONS, store=stores[0]) as gateway:
+            task = await made_by(modern(gateway), "go", states=[*[WORKING] * 8, DONE])
+            await gateway.drain(600)
+        # As `pegboard serve` does: the hub is opened while clients are served.
+        late = hub(config)
+        try:
+            async with Gateway(late, OPTIONS, store=stores[1]) as gateway:
+                assert text_of(await fetched(modern(gateway), task)) == "done"
+        finally:
+            await late.close()
+    assert len(tasks.asked("tools/call")) == 1
+
+
 @pytest.mark.parametrize("shown_to", [["model", "app"], ["app"]])
 async def test_a_task_that_another_gateway_ends_has_its_page(
     shown_to: list[str], stores: list[Store]

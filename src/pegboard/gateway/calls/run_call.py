@@ -160,6 +160,8 @@ class CallRunner:
             ToolNotFoundError: when the tool is not there any more.
         """
         principal = caller.client.principal
+        # Right after the start, the hub does not know its servers yet.
+        await self._hub.start(wait=False)
         with self._reporter.begin(name, caller_in(caller.client)) as call:
             tool = await self._awaited(name, caller, call)
             server = self._server_of(tool)
