@@ -1,12 +1,16 @@
 """Skills in searches, `get_skill`, and skills as prompts and resources."""
 
+from threading import get_ident
 from typing import Any
 
 import pytest
 
 from pegboard.gateway import Face, Gateway, RpcError
 from pegboard.gateway.options import GatewayOptions
+from pegboard.gateway.skills import reading
 from pegboard.model.principal import Principal
+from pegboard.skills import Skill
+from pegboard.skills.integrity import check_front_matter
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, bench, hub
@@ -49,6 +53,23 @@ async def test_every_method_finds_skills_and_only_what_the_caller_may_see() -> N
             assert "docs/acme/refunds" in text_of(found), method
             theirs = await Caller(gateway, principal=limited).call("search_tools", **arguments)
             assert "refunds" not in str(theirs["structuredContent"]), method
+
+
+async def test_the_yaml_of_a_server_is_not_read_on_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: set[int] = set()
+
+    def check(skill: Skill, content: bytes) -> bytes:
+        threads.add(get_ident())
+        return check_front_matter(skill, content)
+
+    monkeypatch.setattr(reading, "check_front_matter", check)
+    docs = Publisher(REFUNDS)
+    async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
+        assert "# refunds" in text_of(await Caller(gateway).call("get_skill", name="refunds"))
+    assert threads.isdisjoint({get_ident()})
+    assert threads
 
 
 @pytest.mark.parametrize("name", ["docs/acme/refunds", "refunds", f"docs+{REFUNDS}/SKILL.md"])

@@ -345,6 +345,30 @@ async def test_an_outsider_reaches_no_skill_by_any_uri(outsider: str) -> None:
         assert len(docs.asked) + len(bare.asked) - before == 0 or "resources/read" not in asked
 
 
+async def test_another_form_of_a_uri_gives_no_other_access() -> None:
+    docs = Publisher(REFUNDS, "skill://git", directory_read=True)
+    # The pattern hides the server by the first letter of its URIs.
+    denied = limited(tools=("[!d]*",))
+    only = limited(tools=("docs+skill://git/*",))
+    async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
+        for principal, form in (
+            (denied, f"DOCS+{REFUNDS}"),
+            (denied, f"x-..docs+{REFUNDS}"),
+            (only, "docs+skill://git/../acme/refunds"),
+            (only, "docs+skill://git/%2e%2e/acme/refunds"),
+        ):
+            caller = Caller(gateway, principal=principal)
+            for method, uri in (
+                ("skills/get", f"{form}/SKILL.md"),
+                ("resources/directory/read", form),
+            ):
+                with pytest.raises(RpcError) as caught:
+                    await caller.send(method, uri=uri)
+                assert caught.value.code == -32602
+    assert docs.count("skills/get") == 0
+    assert docs.count("resources/directory/read") == 0
+
+
 async def test_a_key_that_may_only_read_lists_skills_but_reads_no_file() -> None:
     docs = Publisher(REFUNDS)
     reader = Principal(subject="k", scopes=frozenset({"read"}))

@@ -159,6 +159,34 @@ def test_a_broken_skill_is_reported_with_a_remedy_and_the_others_are_served(
     assert reason in problem.reason
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no such names")
+def test_names_that_are_not_utf_8_are_left_out(tmp_path: Path) -> None:
+    home = os.fsencode(write(tmp_path, "good"))
+    Path(os.fsdecode(home + b"/\xff.md")).write_bytes(b"")
+    write(tmp_path, os.fsdecode(b"\xfe/lost"))
+    folder = SkillFolder(tmp_path)
+    [skill] = folder.skills().values()
+    assert skill.name == "good"
+    words = [it.encode().decode() for it in reasons(folder)]
+    assert words == [rf"{it}: its name is not UTF-8; rename it." for it in WRONG]
+
+
+WRONG = (r"\udcfe", r"good/\udcff.md")
+
+
+def test_an_unknown_uri_causes_no_further_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "LOOK_AGAIN", 3600.0)
+    write(tmp_path, "good")
+    folder = SkillFolder(tmp_path)
+    assert folder.read("skill://late/SKILL.md") is None
+    write(tmp_path, "late")
+    assert folder.read("skill://late/SKILL.md") is None
+    assert folder.read("skill://good/late.md") is None
+    assert list(folder.skills()) == ["skill://good/SKILL.md"]
+
+
 def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "many", files={f"{it}.md": b"" for it in range(512)})
     with (write(tmp_path, "large") / "big.bin").open("wb") as file:

@@ -43,6 +43,8 @@ BAD = {
     "a key twice": "a: 1\na: 2",
     "a key that is no text": "1: a",
     "a date by its tag": "a: !!timestamp 2026-01-01",
+    "no date by its tag": "a: !!timestamp x",
+    "no truth value by its tag": "a: !!bool x",
     "bytes": "a: !!binary aGk=",
     "an object of Python": "a: !!python/object/apply:os.system ['true']",
     "infinity": "a: .inf",

@@ -121,6 +121,7 @@ class SkillFolder:
         """
         for _ in range(2):
             skills = self.skills()
+            has_changed = False
             for place, known in list(self._known.items()):
                 relative = known.paths.get(uri)
                 skill = known.skill
@@ -130,6 +131,10 @@ class SkillFolder:
                 assert skill.files is not None
                 if content is not None and digest_of(content) == skill.files[uri].digest:
                     return skill, content
+                has_changed = True
+            if not has_changed:
+                # Anyone may ask for what is not there, and a look takes long.
+                return None
             with self._lock:
                 self._look_at = 0.0
         return None
@@ -209,8 +214,12 @@ def _entries(root: Path, place: str, problems: list[FolderProblem]) -> list[os.D
                     continue
                 if it.is_symlink():
                     words = "it is a symbolic link, which may lead out of the folder; copy it here"
-                    where = f"{place}/{it.name}" if place else it.name
+                    where = f"{place}/{_shown(it.name)}" if place else _shown(it.name)
                     problems.append(FolderProblem(where, words))
+                    continue
+                if not _is_text(it.name):
+                    where = f"{place}/{_shown(it.name)}" if place else _shown(it.name)
+                    problems.append(FolderProblem(where, "its name is not UTF-8; rename it"))
                     continue
                 found.append(it)
                 if len(found) > MOST_SEEN:
@@ -219,6 +228,14 @@ def _entries(root: Path, place: str, problems: list[FolderProblem]) -> list[os.D
         words = f"it cannot be read ({error.strerror or error}); check its permissions"
         problems.append(FolderProblem(place or ".", words))
     return sorted(found, key=lambda it: it.name)
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _shown(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -25,6 +25,8 @@ from tests.gateway.tasks.slow_calls import (
     modern,
 )
 from tests.upstream.board_servers import memory
+from tests.upstream.hosted import HostedServer, config_of, listening, result
+from tests.upstream.http_servers import answer
 
 MISSING = -32021
 
@@ -241,3 +243,22 @@ async def test_a_question_makes_a_task_at_once_and_the_answer_goes_on_with_it() 
         assert keys[0] != keys[1]
         found = await ended(caller, task)
         assert text_of(found["result"]) == "accept:w0 accept:w1"
+
+
+@pytest.mark.parametrize("asked", [{f"k{it}": 0 for it in range(101)}, {"k" * 300_000: 0}])
+async def test_a_server_that_asks_too_much_at_once_fails_its_task(asked: dict[str, Any]) -> None:
+    questions = {key: {"method": "roots/list"} for key in asked}
+
+    async def say(stream: Any, request: dict[str, Any], *_: Any) -> None:
+        said = result(request, resultType="input_required", inputRequests=questions)
+        await stream.send(answer("200 OK", said, content_type="application/json"))
+
+    async with (
+        listening(HostedServer(say)) as server,
+        hub(config_of(server)) as it,
+        Gateway(it, GatewayOptions(task_after_for={"*": 0})) as gateway,
+    ):
+        caller = modern(gateway, roots={})
+        found = await ended(caller, (await caller.call("mcp_it_go"))["taskId"])
+    assert found["status"] == "failed"
+    assert "questions at once" in found["error"]["message"]

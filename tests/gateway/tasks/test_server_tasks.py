@@ -16,6 +16,7 @@ from pegboard.gateway.tasks.table import TaskTable
 from pegboard.model.task import TaskStatus
 from pegboard.observe.call_reporter import CallReporter
 from pegboard.storage import Store, open_store
+from tests.gateway.app_servers import PAGE, SHOWS
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import hub
 from tests.gateway.tasks.slow_calls import became, ended, handshake, modern
@@ -196,6 +197,57 @@ async def test_another_replica_takes_the_task_of_a_server_over(
         assert text_of(await fetched(client(staying), task)) == "done"
     assert len(server.asked("tools/call")) == 1
     assert server.asked("tasks/cancel") == []
+
+
+async def test_a_task_goes_on_although_the_hub_is_not_open_yet(stores: list[Store]) -> None:
+    tasks = TaskServer("modern")
+    async with listening(HostedTasks(tasks)) as server:
+        config = ServerConfig(
+            name="it", transport="streamable_http", url=server.url, protocol=PROTOCOLS["modern"]
+        )
+        async with hub(config) as it, Gateway(it, OPTIONS, store=stores[0]) as gateway:
+            task = await made_by(modern(gateway), "go", states=[*[WORKING] * 8, DONE])
+            await gateway.drain(600)
+        # As `pegboard serve` does: the hub is opened while clients are served.
+        late = hub(config)
+        try:
+            async with Gateway(late, OPTIONS, store=stores[1]) as gateway:
+                assert text_of(await fetched(modern(gateway), task)) == "done"
+        finally:
+            await late.close()
+    assert len(tasks.asked("tools/call")) == 1
+
+
+@pytest.mark.parametrize("shown_to", [["model", "app"], ["app"]])
+async def test_a_task_that_another_gateway_ends_has_its_page(
+    shown_to: list[str], stores: list[Store]
+) -> None:
+    server = TaskServer("modern")
+    ui = {"resourceUri": PAGE, "visibility": shown_to}
+    server.definitions = [{"name": "go", "inputSchema": {"type": "object"}, "_meta": {"ui": ui}}]
+    text = {"type": "text", "text": "done"}
+    whole: dict[str, Any] = {"content": [text], "structuredContent": {"rows": ["x" * 9000]}}
+    done = {"status": "completed", "result": whole}
+
+    async def begun(gateway: Gateway, *states: dict[str, Any]) -> str:
+        return await made_by(host(gateway), "go", states=[*states, done])
+
+    def host(gateway: Gateway) -> Caller:
+        return Caller(gateway, tasks=True, **SHOWS)
+
+    async with before(server, "modern", stores[0]) as gateway:
+        plain = await fetched(host(gateway), await begun(gateway, WORKING))
+        task = await begun(gateway, *[WORKING] * 8)
+        with anyio.fail_after(10):
+            while (await stored_of(stores[1], task)).upstream is None:
+                await checkpoint()
+        await gateway.drain(600)
+    async with before(server, "modern", stores[1]) as gateway:
+        found = await fetched(host(gateway), task)
+    assert {**found, "content": 0} == {**plain, "content": 0}
+    assert found["structuredContent"] == whole["structuredContent"]
+    if "model" in shown_to:
+        assert plain["_meta"]["ui"]["resourceUri"] == "ui://it/clock/app.html"
 
 
 async def stored_of(store: Store, task: str) -> Any:

@@ -1,5 +1,6 @@
 """Tasks that end in time, at other gateways on the same store, and after their gateway."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from anyio.lowlevel import checkpoint
 from pegboard.gateway import Gateway, GatewayOptions, RpcError
 from pegboard.gateway.tasks.record import TaskRecord
 from pegboard.gateway.tasks.table import TaskTable
+from pegboard.gateway.tasks.tasks import Tasks
 from pegboard.storage import Store, open_store
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import Stall, hub
@@ -122,6 +124,35 @@ async def test_a_gateway_that_lives_keeps_its_tasks(stores: list[Store]) -> None
                 assert (await modern(two).send("tasks/get", taskId=task))["status"] == "working"
         desk.go_on.set()
         assert (await ended(modern(two), task))["status"] == "completed"
+
+
+class SlowTable(TaskTable):
+    """Takes its time to note that a gateway lives."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.begun, self.saved = threading.Event(), threading.Event()
+        self.happened: list[str] = []
+
+    def stay(self, runner: str, seconds: float) -> None:
+        self.begun.set()
+        self.saved.wait(0.5)
+        super().stay(runner, seconds)
+        self.happened.append("lives")
+
+
+async def test_no_task_is_saved_before_its_gateway_lives(stores: list[Store]) -> None:
+    table = SlowTable(stores[0])
+    async with anyio.create_task_group() as group:
+        tasks = Tasks(GatewayOptions(), group, table, track=lambda _: table.saved.set)
+        group.start_soon(tasks.stay_now_and_then)
+        await to_thread.run_sync(table.begun.wait)
+        # Otherwise another gateway would take over the task that is saved next.
+        await tasks.stay_now_and_then()
+        table.happened.append("saved")
+        table.saved.set()
+        assert table.happened == ["lives", "saved"]
+        assert tasks.instance in await to_thread.run_sync(table.living)
 
 
 async def lives_until(store: Store) -> float:

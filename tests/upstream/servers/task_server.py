@@ -41,6 +41,7 @@ class TaskServer:
         self.on_silence: Callable[[], None] = lambda: None
         """Called for each request that gets no response."""
         self.next_id: str | None = None
+        self.definitions: list[Json] = DEFINITIONS
         self.capabilities: Json = {"tools": {}}
         if not self.is_modern:
             can: Json = {"requests": {"tools": {"call": {}}}, "cancel": {}}
@@ -93,7 +94,7 @@ class TaskServer:
         return self._result(request, **said, capabilities=can)
 
     def _tools_list(self, request: Json, _: Json) -> Json:
-        return self._result(request, tools=DEFINITIONS, ttlMs=0, cacheScope="private")
+        return self._result(request, tools=self.definitions, ttlMs=0, cacheScope="private")
 
     def _tools_call(self, request: Json, params: Json) -> Json | None:
         script = params.get("arguments") or {}

@@ -160,6 +160,8 @@ class CallRunner:
             ToolNotFoundError: when the tool is not there any more.
         """
         principal = caller.client.principal
+        # Right after the start, the hub does not know its servers yet.
+        await self._hub.start(wait=False)
         with self._reporter.begin(name, caller_in(caller.client)) as call:
             tool = await self._awaited(name, caller, call)
             server = self._server_of(tool)
@@ -182,7 +184,9 @@ class CallRunner:
             call.note_result(server.config.name, is_error=result.get("isError") is True)
             if relays:
                 return result
-            return self._shortened(result, caller, tool, server=server, call=call)
+            shown = self._shortened(result, caller, tool, server=server, call=call)
+            shows_apps = declares(caller.client.capabilities, UI)
+            return self._apps.with_page(shown, result, tool) if shows_apps else shown
 
     def refuse(
         self, caller: CallerContext, name: str, arguments: object, error: PegboardError

@@ -107,7 +107,7 @@ class SkillMethods:
             caller.visibility.check_use(None, uri)
             return local
         for server, original in self._origins(uri, caller):
-            caller.visibility.check_use(server, uri)
+            caller.visibility.check_use(server, self._catalog.exposed(server, original))
             found = await self._directory(server, original, caller)
             if found is not None:
                 return found
@@ -167,9 +167,12 @@ class SkillMethods:
 
     def _origins(self, uri: str, caller: CallerContext) -> list[tuple[str, str]]:
         """Return the servers that may have a skill or a folder, with its URI there."""
+        if not _is_plain(uri):
+            return []
         ours = self._uris.origin(uri)
         if ours is not None:
-            return [ours] if self._may_have(ours[0], uri, caller) else []
+            # One URI may be written in several ways, and access is decided by one of them.
+            return [ours] if self._may_have(ours[0], self._uris.exposed(*ours), caller) else []
         bare = (it.config.name for it in self._hub.enabled_servers() if it.config.prefix == "")
         names = [name for name in bare if self._may_have(name, uri, caller)]
         return [(name, uri) for name in names[:_MOST_ASKED]]
@@ -193,6 +196,11 @@ def _within(skills: Mapping[str, Skill], start: str) -> list[Skill]:
     """Return the skills that have something in a folder, or are somewhere below it."""
     found = skills.values()
     return [it for it in found if start.startswith(f"{it.root}/") or it.uri.startswith(start)]
+
+
+def _is_plain(uri: str) -> bool:
+    """Tell whether no step of a URI leads to another folder than the URI says."""
+    return {".", ".."}.isdisjoint(unquote(uri).split("/"))
 
 
 def _uri_in(caller: CallerContext) -> str:

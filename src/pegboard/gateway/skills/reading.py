@@ -22,6 +22,8 @@ __all__ = ["SkillReader", "file_of"]
 
 _LARGE = 256 * 1024
 """Bytes from which a digest is computed in a thread."""
+_LOCAL = "skill://"
+"""How the URIs of the skills of this machine begin."""
 
 
 class SkillReader:
@@ -41,7 +43,9 @@ class SkillReader:
     async def local(self, uri: str, caller: CallerContext) -> dict[str, Any] | None:
         """Return the result of reading a file of the folder of this machine, or ``None``."""
         folder = self._listings.folder
-        if folder is None or not self._catalog.sees_uri(None, uri, caller.visibility):
+        if folder is None or not uri.startswith(_LOCAL):
+            return None
+        if not self._catalog.sees_uri(None, uri, caller.visibility):
             return None
         found = await run_sync(folder.read, uri)
         if found is None:
@@ -85,13 +89,13 @@ class SkillReader:
         contents: object = result.get("contents")
         if skill.files is not None:
             content = await self._checked(skill, skill.files[uri], uri, contents)
-            return check_front_matter(skill, content) if uri == skill.uri else content
+            return await _checked_main(skill, uri, content)
         items = cast("list[Any]", contents) if isinstance(contents, list) else []
         content = raw_content(object_in(items[0])) if len(items) == 1 else None
         if content is None or len(content) > MOST_BYTES:
             words = f"Server {skill.server!r} returned no file, or one that is too large."
             raise SkillIntegrityError(words, server=skill.server, skill=skill.uri, uri=uri)
-        return check_front_matter(skill, content) if uri == skill.uri else content
+        return await _checked_main(skill, uri, content)
 
     async def _checked(self, skill: Skill, file: SkillFile, uri: str, contents: object) -> bytes:
         try:
@@ -123,6 +127,13 @@ def file_of(skill: Skill, path: str) -> str:
     if wanted not in paths:
         raise SkillNotFoundError(path, nearest=sorted(paths), within=skill.name)
     return paths[wanted]
+
+
+async def _checked_main(skill: Skill, uri: str, content: bytes) -> bytes:
+    if uri != skill.uri:
+        return content
+    # In a thread: YAML of a few kilobytes can take half a second.
+    return await run_sync(check_front_matter, skill, content)
 
 
 async def _check(skill: Skill, uri: str, file: SkillFile, contents: object) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import anyio
 import anyio.lowlevel
 import msgspec
+from mcp_types import INTERNAL_ERROR
 
 from pegboard.gateway.calls.call_notifier import CallNotifier
 from pegboard.gateway.errors import LIMIT_REACHED
@@ -24,6 +25,9 @@ answer came, or another gateway has it. Empty when the gateway itself stops."""
 Push = Callable[["RunningTask", str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Sends a question to a client of the handshake era and returns the answer."""
 _MOST_QUESTIONS = 16
+_MOST_AT_ONCE = 100
+"""How many questions one result of a server may have; each change of one writes all of them."""
+_LARGEST_AT_ONCE = 256 * 1024
 _NO_TASK = "The call cannot ask: too many tasks are kept (`gateway.tasks`). Try again later."
 
 
@@ -164,7 +168,16 @@ class RunningTask:
         """Return the answers to the questions of a result, by the keys that the server gave them.
 
         No key is used twice in a task, and a server may use one in each of its results.
+
+        Raises:
+            RpcError: when they are too many, or too large.
         """
+        if len(asked) > _MOST_AT_ONCE or len(written(dict(asked))) > _LARGEST_AT_ONCE:
+            words = (
+                f"The server asked more than {_MOST_AT_ONCE} questions at once, or more than "
+                f"{_LARGEST_AT_ONCE} bytes of them."
+            )
+            raise RpcError(INTERNAL_ERROR, words)
         self._count += 1
         keys = {f"{self._count}-{key}": key for key in asked}
         waited = {key: self._open(key, dict(asked[keys[key]])) for key in keys}

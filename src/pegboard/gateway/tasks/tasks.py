@@ -120,6 +120,7 @@ class Tasks:
         self._recent = RecentTasks()
         self._saving: set[str] = set()
         self._stayed = float("-inf")
+        self._staying = anyio.Lock()
 
     def limits(self) -> list[LimitUse]:
         """Return how much is used up of each limit."""
@@ -340,13 +341,15 @@ class Tasks:
 
     async def stay(self) -> None:
         """Say in the store that this gateway lives, so that others leave its tasks to it."""
-        self._stayed = self.now()
+        now = self.now()
         await anyio.to_thread.run_sync(self.table.stay, self.instance, self.options.task_lease)
+        self._stayed = now
 
     async def stay_now_and_then(self) -> None:
-        """Say it again in time."""
-        if self.now() - self._stayed > self.options.task_lease / 3:
-            await self.stay()
+        """Say it again in time; nothing is saved before the store has it."""
+        async with self._staying:
+            if self.now() - self._stayed > self.options.task_lease / 3:
+                await self.stay()
 
     async def _save(self, record: TaskRecord, expected: int | None = None) -> int:
         if self.table.is_shared:

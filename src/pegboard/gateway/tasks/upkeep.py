@@ -23,6 +23,7 @@ from pegboard.gateway.tasks.table import StoredTask
 from pegboard.gateway.tasks.tasks import NewTask, Tasks
 from pegboard.gateway.visibility import Visibility
 from pegboard.model.principal import Principal
+from pegboard.upstream.messages.extensions import UI, declares
 
 __all__ = ["Resume", "TaskUpkeep"]
 
@@ -137,9 +138,9 @@ class TaskUpkeep:
             request, record, push=self._push if record.era == "legacy" else None
         )
         running.revision = revision
-        caller = CallerContext(
-            msgspec.structs.replace(request, task=running), Visibility(principal)
-        )
+        # Tools that only apps call end as tasks, too.
+        visibility = Visibility(principal, apps=declares(client.capabilities, UI))
+        caller = CallerContext(msgspec.structs.replace(request, task=running), visibility)
 
         async def work(caller: CallerContext) -> dict[str, Any]:
             return await self._resume(caller, record)
