@@ -20,6 +20,8 @@ CACHEABLE = frozenset(
         "resources/list",
         "resources/templates/list",
         "resources/read",
+        # The text of the extension does not ask it of this one, but the inspector does.
+        "resources/directory/read",
         "skills/list",
         "skills/get",
     }

@@ -130,7 +130,8 @@ class SkillMethods:
             raise rpc_error_of(error, caller.client.principal) from error
         items = [self._uris.in_item(it, server) for it in parts_in(result.get("resources")) or ()]
         shown = [it for it in items if self._sees(server, it, caller)]
-        return {**result, "resources": shown}
+        # Whatever the server says: what is shown here depends on the caller.
+        return {**result, "resources": shown, "cacheScope": "private"}
 
     def _sees(self, server: str | None, item: object, caller: CallerContext) -> bool:
         uri: object = object_in(item).get("uri")
