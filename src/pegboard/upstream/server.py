@@ -32,6 +32,7 @@ from pegboard.upstream.connection import (
     Changed,
     ConnectionCallbacks,
     ConnectionDeps,
+    Questions,
     Request,
     ServerState,
     Session,
@@ -84,7 +85,7 @@ class UpstreamServer:
         """The subscribed resources, also those of the server that this one replaced."""
         self._deps = deps
         self._owner_loop = deps.owner_loop
-        self.answering = deps.questions if deps.questions.are_answered else None
+        self.answering: Questions | None = deps.questions if deps.questions.are_answered else None
         """The handlers of the application, which answer for calls that bring none; or ``None``."""
         self._key = catalog_key(config)
         self._gone: str | None = None
