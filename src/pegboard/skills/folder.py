@@ -133,7 +133,7 @@ class SkillFolder:
                     return skill, content
                 has_changed = True
             if not has_changed:
-                # Anyone may ask for what is not there, and a look takes long.
+                # Any client may ask for what is not there, and a look takes long.
                 return None
             with self._lock:
                 self._look_at = 0.0
