@@ -215,8 +215,8 @@ class Gateway(AsyncContextManagerMixin):
         """Return the hub of a tenant other than the first, if it is open or opening."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
 
-    async def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
-        """Return the servers of a caller's tenant that it may know, for a registry of servers.
+    async def tenant_of(self, principal: Principal) -> Tenant:
+        """Return the tenant of a caller, and open it if necessary.
 
         Raises:
             RpcError: when there is no such tenant, or the gateway is shutting down.
@@ -224,8 +224,15 @@ class Gateway(AsyncContextManagerMixin):
         tenants = self._tenants
         if tenants is None or self._is_draining:
             raise _shutting_down()
-        tenant = await self._found(principal.tenant, tenants)
-        return tenant.approved_servers(principal)
+        return await self._found(principal.tenant, tenants)
+
+    async def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
+        """Return the servers of a caller's tenant that it may know, for a registry of servers.
+
+        Raises:
+            RpcError: when there is no such tenant, or the gateway is shutting down.
+        """
+        return (await self.tenant_of(principal)).approved_servers(principal)
 
     def own_tool(self, request: ClientRequest) -> str:
         """Return the name of the gateway's own tool that a request calls, or ``""``."""

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from pegboard.model import CallRecord
 from pegboard.policies.fair_share import LimitUse
+from pegboard.reports.latency import Latency, latency_of
 
 __all__ = ["Gauge", "Metrics"]
 
@@ -84,6 +85,13 @@ class Metrics:
         for (server, outcome), number in self._calls.items():
             found.setdefault(server, {})[outcome] = number
         return found
+
+    def latencies(self) -> dict[str, Latency]:
+        """Return how long calls took, by server; ``""`` for tools without one."""
+        return {
+            server: latency_of(BOUNDS, it.counts, it.total)
+            for (server,), it in self._call_times.items()
+        }
 
     def note_refusal(self, reason: str) -> None:
         """Count a request whose sender was not authenticated."""

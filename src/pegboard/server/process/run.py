@@ -7,13 +7,19 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
+from pegboard.auth import (
+    Authenticator,
+    AuthSettings,
+    check_binding,
+    load_auth_settings,
+    open_authenticator,
+)
 from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face
@@ -24,6 +30,7 @@ from pegboard.model.principal import LOCAL, Principal
 from pegboard.observe.call_reporter import caller_of
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.console_entry import ConsoleEntry
 from pegboard.server.http.discovery.discovery import Discovery
 from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.local_api import LocalApi, LocalToken
@@ -41,6 +48,10 @@ from pegboard.server.process.instance_discovery import (
 )
 from pegboard.server.process.signals import Shutdown, watch_signals
 from pegboard.server.stdio import StdioWire, serve_stdio
+from pegboard.storage.open_store import without_password
+
+if TYPE_CHECKING:
+    from pegboard.console.console import Console
 
 __all__ = ["OnUp", "announce", "own_address", "run_http", "run_stdio"]
 
@@ -83,6 +94,8 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
             authenticator, settings=settings, on_refusal=on_refusal, local_token=local_token
         )
         limits = within_descriptors(serving.limits)
+        address = f"http://{_in_url(options.host)}:{port}"
+        console = _console(serving, options, authenticator if settings.required else None, address)
         app = App(
             serving.pipeline,
             authenticator=http_authenticator,
@@ -97,13 +110,14 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
                 calls=serving.calls,
                 numbers=metrics.calls,
                 on_refused=lambda tool, code: serving.reporter.refused(tool, owner, code),
+                console=console,
             ),
         )
+        app.console = console
         app.discovery = Discovery.of(
             serving.gateway.options, settings, approved=partial(_approved_servers, serving)
         )
         server = HttpServer(app, limits=limits)
-        address = f"http://{_in_url(options.host)}:{port}"
         up = partial(on_up, serving, address)
         announcing = partial(announce, local_token, options, serving.hub, port=port)
         async with app.open(), anyio.create_task_group() as tasks:
@@ -251,6 +265,36 @@ async def _drain(
         notice_seconds=notice_seconds,
     )
     serving.log.note("", "drained", f"{serving.gateway.busy} requests are left")
+
+
+def _console(
+    serving: Serving, options: ServeOptions, authenticator: Authenticator | None, address: str
+) -> ConsoleEntry | None:
+    if not serving.gateway.options.console:
+        return None
+
+    def make() -> "Console":
+        # Only here: nobody pays for pages that are never looked at.
+        from pegboard.console.console import Console  # noqa: PLC0415
+        from pegboard.console.console_sessions import ConsoleSessions  # noqa: PLC0415
+        from pegboard.console.sources import Sources  # noqa: PLC0415
+
+        metrics = serving.pipeline.metrics
+        sources = Sources(
+            gateway=serving.gateway,
+            respond=serving.pipeline.respond,
+            numbers=metrics.calls,
+            latencies=metrics.latencies,
+            limits=metrics.limits,
+            calls=serving.calls,
+            log_folder=None if options.log_folder is None else Path(options.log_folder),
+            address=address,
+            storage="" if options.storage is None else without_password(options.storage),
+        )
+        accepts = None if authenticator is None else authenticator.authenticate
+        return Console(sources, ConsoleSessions(accepts))
+
+    return ConsoleEntry(make)
 
 
 async def _auth_settings(options: ServeOptions) -> AuthSettings:

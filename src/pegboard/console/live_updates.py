@@ -1,0 +1,63 @@
+"""Live updates: tells open pages by server-sent events that what they show has changed."""
+
+from collections.abc import AsyncGenerator
+
+import anyio
+from starlette.responses import Response, StreamingResponse
+
+from pegboard.console.request import PageRequest
+from pegboard.console.sources import Sources
+
+__all__ = ["LiveUpdates"]
+
+_LOOK = 1.0
+"""How many seconds lie between two looks; a page is told at most so often."""
+_SIGN_OF_LIFE = 15
+"""After so many looks without a change, a comment keeps the connection open."""
+MOST_STREAMS = 200
+
+
+class LiveUpdates:
+    """Looks at cheap signs of change, and only while a page is open."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._open: set[anyio.Event] = set()
+
+    async def stream(self, page: PageRequest) -> Response:
+        """Return the stream of one page, until its browser leaves or the gateway stops."""
+        if len(self._open) >= MOST_STREAMS:
+            return Response(status_code=429, headers={"retry-after": "10"})
+        return StreamingResponse(self._events(page), media_type="text/event-stream")
+
+    def end(self) -> None:
+        """End all streams."""
+        for ended in self._open:
+            ended.set()
+
+    async def _events(self, page: PageRequest) -> AsyncGenerator[str]:
+        ended = anyio.Event()
+        self._open.add(ended)
+        try:
+            yield "retry: 3000\n\n"
+            seen, quiet = self._signs(page), 0
+            while not ended.is_set():
+                with anyio.move_on_after(_LOOK):
+                    await ended.wait()
+                now = self._signs(page)
+                quiet += 1
+                if now != seen:
+                    yield "event: changed\ndata:\n\n"
+                    seen, quiet = now, 0
+                elif quiet >= _SIGN_OF_LIFE:
+                    yield ":\n\n"
+                    quiet = 0
+        finally:
+            self._open.discard(ended)
+
+    def _signs(self, page: PageRequest) -> object:
+        """Return values that change whenever a page may show something else."""
+        tenant = page.tenant
+        states = [(it.name, it.state, it.tool_count) for it in tenant.hub.servers.values()]
+        numbers = sum(sum(it.values()) for it in self._sources.numbers().values())
+        return tenant.tools.revision, states, numbers

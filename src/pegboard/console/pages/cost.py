@@ -1,0 +1,43 @@
+"""Cost: the tokens of each server, tool and address, and the tools that are never used."""
+
+from functools import partial
+
+import anyio.to_thread
+from starlette.responses import Response
+
+from pegboard.console.client import asked
+from pegboard.console.pages.board import costs_of
+from pegboard.console.request import PageRequest
+from pegboard.reports.cost import ToolCost, by_server, estimated, largest_first, surface_costs
+
+__all__ = ["show"]
+
+_LARGEST = 50
+
+
+async def show(page: PageRequest) -> Response:
+    """Show what the tools that a person may see cost a model."""
+    page.need("read")
+    tools = await anyio.to_thread.run_sync(partial(_seen_costs, page))
+    # With the pinned tools, as any client lists them.
+    listed = (await asked(page, "tools/list", {}, surface="search"))["tools"]
+    surfaces = list(surface_costs(tools, listed, pinned=(), cost_of=estimated))
+    usage = page.tenant.hub.registry.usage()
+    used = {name for name, it in usage.items() if it.use_frequency}
+    unused = [it for it in tools if it.name not in used] if page.operates else []
+    servers = [
+        (name, len(own), sum(it.tokens for it in own)) for name, own in by_server(tools).items()
+    ]
+    return await page.show(
+        "cost.html",
+        servers=servers,
+        largest=largest_first(tools)[:_LARGEST],
+        surfaces=surfaces[:2],
+        total=len(tools),
+        unused=largest_first(unused),
+    )
+
+
+def _seen_costs(page: PageRequest) -> list[ToolCost]:
+    seen = {it.name for it in page.tenant.tools.seen(page.visibility)}
+    return [it for it in costs_of(page).read() if it.name in seen]

@@ -1,0 +1,48 @@
+"""Sources: where the pages read what they show; the command line and ``/metrics`` read the same."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from pegboard.gateway import Gateway
+from pegboard.gateway.request import ClientRequest
+from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.observe.call_entry import CallEntry, CallFilter
+from pegboard.policies.fair_share import LimitUse
+from pegboard.reports.latency import Latency
+from pegboard.reports.live_status import CallNumbers
+
+__all__ = ["KeptCalls", "Sources"]
+
+
+class KeptCalls(Protocol):
+    """The calls that the gateway keeps."""
+
+    def find(self, wanted: CallFilter) -> list[CallEntry]:
+        """Return the calls that a filter chooses, the newest first."""
+        ...
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a serving process that the console shows."""
+
+    gateway: Gateway
+    respond: Callable[[ClientRequest], Awaitable[dict[str, Any]]]
+    """Answers a request as that of any client: with its limits, its records and its audit."""
+    numbers: Callable[[], CallNumbers]
+    latencies: Callable[[], dict[str, Latency]]
+    """How long calls took since the start, by server."""
+    limits: Callable[[], Sequence[LimitUse]]
+    calls: KeptCalls | None = None
+    """``None`` if no calls are kept."""
+    log_folder: Path | None = None
+    address: str = ""
+    """Where clients reach the gateway."""
+    storage: str = ""
+    """Where the gateway keeps things, without a password; empty for nowhere."""
+
+    def log_of(self, tenant: str) -> Path | None:
+        """Return the folder of the log that the people of a tenant may read."""
+        return self.log_folder if tenant == DEFAULT_TENANT else None

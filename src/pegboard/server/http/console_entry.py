@@ -1,0 +1,61 @@
+"""ConsoleEntry: leads requests to the console, which is imported when the first one comes."""
+
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from pegboard.server.http.request import HttpRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pegboard.console.console import Console
+    from pegboard.model.principal import Principal
+
+__all__ = ["ConsoleEntry"]
+
+_PREFIX = "/console"
+_BODY = 4 * 1024 * 1024
+
+
+class ConsoleEntry:
+    """The pages for people; nothing of them is loaded until one is asked for."""
+
+    def __init__(self, make: "Callable[[], Console]") -> None:
+        self._make = make
+        self._console: Console | None = None
+
+    def takes(self, request: HttpRequest) -> bool:
+        """Tell whether a request is for a page."""
+        path: str = request.scope["path"]
+        return path == _PREFIX or path.startswith(f"{_PREFIX}/")
+
+    async def identify(self, request: HttpRequest) -> None:
+        """Set the principal of a request, if its cookie is that of a session."""
+        session = await (await self._loaded()).session_of(request.scope)
+        request.scope["pegboard.session"] = session
+        if session is not None:
+            principal: Principal = session.principal
+            request.principal = principal
+
+    async def serve(self, request: HttpRequest) -> None:
+        """Serve a page."""
+        console = await self._loaded()
+        request.is_answered = True
+        await console(request.scope, request.limited_receive(_BODY), request.send)
+
+    async def make_link(self) -> str:
+        """Return the path of a link that lets one browser in, once, as the local owner."""
+        return (await self._loaded()).make_link()
+
+    def end_streams(self) -> None:
+        """End the open streams of pages."""
+        if self._console is not None:
+            self._console.end_streams()
+
+    async def _loaded(self) -> "Console":
+        if self._console is None:
+            made = await anyio.to_thread.run_sync(self._make)
+            # Another request may have been quicker.
+            self._console = self._console or made
+        return self._console
