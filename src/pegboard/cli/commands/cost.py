@@ -14,6 +14,7 @@ from pegboard.cli.terminal.output import room_beside, say, show_table, warn, wri
 from pegboard.cli.terminal.spinner import waiting
 from pegboard.errors import ConfigError
 from pegboard.errors.extras import install_extra
+from pegboard.model.principal import ANONYMOUS, LOCAL
 from pegboard.model.tool_names import name_matcher
 from pegboard.search.budget import tokens_of
 
@@ -135,22 +136,24 @@ def _tools(catalogue: Catalogue, cost_of: Cost) -> Iterator[_Tool]:
 
 
 def _surfaces(config: str | None, tools: Sequence[_Tool], cost_of: Cost) -> Iterator[_Surface]:
+    from pegboard.auth import load_auth_settings  # noqa: PLC0415 - slow to import
     from pegboard.cli.catalogue.gateway_tools import (  # noqa: PLC0415 - slow to import
         gateway_options,
         own_definitions,
     )
 
     options = gateway_options(config)
-    own = own_definitions(options)
+    http_caller = LOCAL if load_auth_settings(config).allow_register else ANONYMOUS
     is_pinned = name_matcher("pinned", options.pinned)
     pinned = [it.tokens for it in tools if options.pinned and is_pinned(it.name)]
     yield _Surface("/mcp-full", "all definitions", len(tools), sum(it.tokens for it in tools))
-    yield _Surface(
-        "/mcp-search",
-        "tools to find and call others",
-        len(own) + len(pinned),
-        sum(cost_of(it) for it in own) + sum(pinned),
-    )
+    for address, what, principal in (
+        ("/mcp-search", "tools to find and call others", http_caller),
+        ("--stdio", "also tools to register some", LOCAL),
+    ):
+        own = own_definitions(options, principal)
+        tokens = sum(cost_of(it) for it in own) + sum(pinned)
+        yield _Surface(address, what, len(own) + len(pinned), tokens)
     for server, theirs in _by_server(tools).items():
         if server is not None:
             tokens = sum(it.tokens for it in theirs)
@@ -182,13 +185,13 @@ def _show(tools: Sequence[_Tool], surfaces: Sequence[_Surface], most: int) -> No
         rows = [(it.name, f"{it.tokens:,}") for it in shown]
         _with_bars((heading, "TOKENS"), rows, [it.tokens for it in shown])
     say()
-    full, search, *_ = surfaces
+    compared = surfaces[:3]
     rows = [
-        (it.address, it.what, f"{it.tokens:,}", _share(it.tokens, full.tokens))
-        for it in (full, search)
+        (it.address, it.what, f"{it.tokens:,}", _share(it.tokens, surfaces[0].tokens))
+        for it in compared
     ]
     columns = ("ADDRESS", "WHAT A CLIENT LOADS", "TOKENS", "SHARE")
-    _with_bars(columns, rows, [full.tokens, search.tokens])
+    _with_bars(columns, rows, [it.tokens for it in compared])
 
 
 def _with_bars(

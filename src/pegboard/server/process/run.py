@@ -97,6 +97,7 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
                 calls=serving.calls,
                 numbers=metrics.calls,
                 on_refused=lambda tool, code: serving.reporter.refused(tool, owner, code),
+                learn_skills=serving.gateway.learn_skills,
             ),
         )
         app.discovery = Discovery.of(
