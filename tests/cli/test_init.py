@@ -124,7 +124,7 @@ def test_many_conflicts_and_clients_are_three_questions_with_yes_as_their_defaul
     # One question a stage; the last one is repeated, because it was answered wrongly.
     assert rest.count("[Y/n") == 4
     assert "[y/N]" not in rest
-    assert "Cursor still has 3 servers that Pegboard also serves; `--only` removes them." in rest
+    assert "Cursor still has 3 servers that Pegboard also serves; `pegboard connect` with" in rest
     assert "--on-conflict rename" in rest
     connected = {
         name

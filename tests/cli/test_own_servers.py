@@ -412,7 +412,7 @@ def test_the_list_names_the_variables_that_are_not_set(
     assert "looks like a variable" in c["problem"]
     said = run("list", "--config", str(path))
     assert "variable UNSET is not set" in said.err
-    assert "a: Server 'a'" in said.err
+    assert "a: `headers." in said.err
 
 
 def test_where_there_is_nothing_the_next_step_is_named(run: Run) -> None:
@@ -471,6 +471,12 @@ def test_a_file_that_is_not_there_is_named(command: str, run: Run, tmp_path: Pat
     said = run(command, "time", "--config", str(gone))
     assert said == (3, "", f"error: {gone}: The configuration file does not exist.\n")
     assert not gone.exists()
+
+
+def test_without_a_file_the_commands_that_make_one_are_named(run: Run) -> None:
+    said = run("remove", "time")
+    assert said.code == 3
+    assert "`pegboard import` imports" in said.err
 
 
 @pytest.mark.parametrize("words", [["list"], ["remove", "time"], ["enable", "time"], ["import"]])

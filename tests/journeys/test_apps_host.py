@@ -49,7 +49,7 @@ def page_of(server: str) -> int:
 @pytest.mark.parametrize("era", first_or_full("modern", "legacy", environments=NEEDS))
 def test_a_host_shows_an_app_whose_page_calls_its_tool_for_apps(origin: str, era: str) -> None:
     seen = host(f"{origin}/mcp-full", era, "mcp_box_get-system-info", "poll-system-stats")
-    assert seen["announced"] == {"io.modelcontextprotocol/ui": {}}
+    assert seen["announced"]["io.modelcontextprotocol/ui"] == {}
     assert seen["apps"] == ["mcp_box_poll-system-stats"]
     assert "mcp_hall_get-time" in seen["model"]
     assert seen["uri"] == "ui://box/system-monitor/mcp-app.html"

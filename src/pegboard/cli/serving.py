@@ -259,7 +259,8 @@ def _why_none(serving: Serving) -> Iterator[str]:
     """Say what is wrong with the configured servers, or how to add some."""
     faults = [it for it in serving.hub.loaded.problems if it.severity == "error"]
     if not faults:
-        yield from _NO_SERVERS
+        if serving.hub.loaded.skills is None:
+            yield from _NO_SERVERS
         return
     yield _NONE_USABLE
     for it in faults:
@@ -270,6 +271,8 @@ def _why_none(serving: Serving) -> Iterator[str]:
 def _about_places(serve: ServeOptions, auth: AuthSettings, serving: Serving) -> Iterator[str]:
     if not isinstance(serve.config, Mapping):
         yield f"  {'configuration':<16} {serving.hub.loaded.path or 'none found'}"
+    if serving.hub.loaded.skills is not None:
+        yield f"  {'skills':<16} {serving.hub.loaded.skills}; `pegboard skills list` lists them"
     kept = _NOWHERE if serve.storage is None else without_password(serve.storage)
     yield f"  {'store':<16} {kept}"
     if serve.storage is None and auth.keys:

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from pegboard.model.hidden_characters import visible
 
@@ -79,7 +78,7 @@ def _translator(language: Language) -> Callable[..., str]:
 
 def _shown(value: object) -> object:
     # Definitions and results are hostile: nothing in them may hide from a person.
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _number(value: float | None) -> str:

@@ -90,7 +90,7 @@ Page = Callable[[PageRequest], Awaitable[Response]]
 
 
 def page(show: Page) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a page: it lets in whoever has a session, others log in first."""
+    """Return the endpoint of a page: a browser without a session is sent to the login."""
 
     async def endpoint(request: Request) -> Response:
         session: ConsoleSession | None = request.scope.get("pegboard.session")

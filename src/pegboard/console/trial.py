@@ -12,7 +12,7 @@ from pegboard.console.request import PageRequest
 from pegboard.gateway.request import RpcError
 from pegboard.model.json_values import object_in
 
-__all__ = ["Field", "Trial", "arguments_in", "fields_of", "try_tool"]
+__all__ = ["FormField", "Trial", "arguments_in", "fields_of", "try_tool"]
 
 _MOST_SHOWN = 200_000
 """How many characters of one part of a result a page shows."""
@@ -20,7 +20,7 @@ _MOST_SHOWN = 200_000
 Kind = Literal["text", "lines", "number", "flag", "choice", "json"]
 
 
-class Field(msgspec.Struct, frozen=True, kw_only=True):
+class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """One argument of a tool in a form."""
 
     name: str
@@ -53,7 +53,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments that were sent, as JSON."""
 
 
-def fields_of(schema: Mapping[str, Any], form: FormData | None) -> list[Field]:
+def fields_of(schema: Mapping[str, Any], form: FormData | None) -> list[FormField]:
     """Return the fields of a form for a schema, filled in with what was sent, or the defaults."""
     required = schema.get("required")
     wanted = cast("list[object]", required) if isinstance(required, list) else []
@@ -104,14 +104,14 @@ async def try_tool(page: PageRequest, name: str, arguments: Mapping[str, Any]) -
 
 def _field(
     name: str, schema: Mapping[str, Any], *, is_required: bool, form: FormData | None
-) -> Field:
+) -> FormField:
     kind, choices = _kind_of(schema)
     default = schema.get("default")
     value = "" if default is None else _as_field(default, kind)
     if form is not None:
         value = str(form.get(f"field.{name}", ""))
     description: object = schema.get("description")
-    return Field(
+    return FormField(
         name=name,
         kind=kind,
         value=value,

@@ -234,6 +234,11 @@ class Gateway(AsyncContextManagerMixin):
         """
         return (await self.tenant_of(principal)).approved_servers(principal)
 
+    async def learn_skills(self) -> None:
+        """Wait, but not long, until a search of the operator finds the skills, too."""
+        if self._tenants is not None:
+            await self._tenants.first.skills.learn()
+
     def own_tool(self, request: ClientRequest) -> str:
         """Return the name of the gateway's own tool that a request calls, or ``""``."""
         return own_tool_in(request, self.options)

@@ -56,7 +56,7 @@ def tool_costs(definitions: Iterable[tuple[Tool, object]], cost_of: Cost) -> lis
 
 def surface_costs(
     tools: Sequence[ToolCost],
-    own: Sequence[Mapping[str, Any]],
+    lists: Iterable[tuple[str, str, Sequence[object]]],
     *,
     pinned: Sequence[str],
     cost_of: Cost,
@@ -65,19 +65,16 @@ def surface_costs(
 
     Args:
         tools: the tools of all servers.
-        own: the definitions of the gateway's own tools on the search surface.
-        pinned: glob patterns of the tools that this surface lists as well.
+        lists: the short lists: the address, what is there, and the gateway's own definitions.
+        pinned: glob patterns of the tools that the short lists have as well.
         cost_of: counts the tokens of a definition.
     """
     is_pinned = name_matcher("pinned", pinned)
     kept = [it.tokens for it in tools if pinned and is_pinned(it.name)]
     yield SurfaceCost("/mcp-full", "all definitions", len(tools), sum(it.tokens for it in tools))
-    yield SurfaceCost(
-        "/mcp-search",
-        "tools to find and call others",
-        len(own) + len(kept),
-        sum(cost_of(it) for it in own) + sum(kept),
-    )
+    for address, what, own in lists:
+        tokens = sum(cost_of(it) for it in own) + sum(kept)
+        yield SurfaceCost(address, what, len(own) + len(kept), tokens)
     for server, theirs in by_server(tools).items():
         if server is not None:
             tokens = sum(it.tokens for it in theirs)

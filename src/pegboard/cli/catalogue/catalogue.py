@@ -185,13 +185,19 @@ def tell_failures(catalogue: Catalogue, servers: Collection[str] | None = None) 
         # It looks after its servers, and `pegboard status` tells.
         return
     option = catalogue.places.option
-    for name, reason in catalogue.failures().items():
-        if servers is None or name in servers:
-            warn(reason)
-            warn(
-                f"  `pegboard doctor {name}{option}` says why; `pegboard disable {name}{option}` "
-                "leaves it out; `--refresh` tries again."
-            )
+    failed = {
+        name: reason
+        for name, reason in catalogue.failures().items()
+        if servers is None or name in servers
+    }
+    for reason in failed.values():
+        warn(reason)
+    if failed:
+        name, it = ("NAME", "one") if len(failed) > 1 else (next(iter(failed)), "it")
+        warn(
+            f"  `pegboard doctor {name}{option}` says why; `pegboard disable {name}{option}` "
+            f"leaves {it} out; `--refresh` tries again."
+        )
 
 
 def _owner(name: str, prefixes: Mapping[str, str]) -> str | None:

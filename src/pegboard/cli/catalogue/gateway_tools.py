@@ -7,7 +7,7 @@ import anyio
 
 from pegboard.gateway import Client, ClientRequest, Face, Gateway, GatewayOptions
 from pegboard.hub import Hub
-from pegboard.model.principal import LOCAL
+from pegboard.model.principal import LOCAL, Principal
 from pegboard.server.settings import load_gateway_settings
 
 __all__ = ["gateway_options", "own_definitions"]
@@ -22,9 +22,11 @@ def gateway_options(config: str | None) -> GatewayOptions:
     return load_gateway_settings(config).options
 
 
-def own_definitions(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
-    """Return the tools that the gateway itself has on its search surface, as it lists them."""
-    return anyio.run(_listed, options)
+def own_definitions(
+    options: GatewayOptions, principal: Principal = LOCAL
+) -> Sequence[Mapping[str, Any]]:
+    """Return the gateway's own tools on its search surface, as it lists them to a caller."""
+    return anyio.run(_listed, options, principal)
 
 
 class _SilentChannel:
@@ -36,9 +38,9 @@ class _SilentChannel:
         raise AssertionError("Listing tools asks the client nothing.")
 
 
-async def _listed(options: GatewayOptions) -> Sequence[Mapping[str, Any]]:
+async def _listed(options: GatewayOptions, principal: Principal) -> Sequence[Mapping[str, Any]]:
     client = Client(
-        principal=LOCAL, era="modern", version="2026-07-28", face=Face(surface="search")
+        principal=principal, era="modern", version="2026-07-28", face=Face(surface="search")
     )
     asked = ClientRequest(method="tools/list", params={}, client=client, channel=_SilentChannel())
     async with Hub([]) as hub, Gateway(hub, options) as gateway:

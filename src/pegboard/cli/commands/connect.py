@@ -192,7 +192,10 @@ def _one(
         say(f"{client.title}: restored, because Pegboard may not serve them: {names}.")
     if kept:
         count = counted(len(kept), "server")
-        warn(f"{client.title} still has {count} that Pegboard also serves; `--only` removes them.")
+        warn(
+            f"{client.title} still has {count} that Pegboard also serves; "
+            "`pegboard connect` with `--only` removes them."
+        )
     if done.backup is not None:
         warn(f"Backup of the file: {done.backup}")
     warn(f"Restart {client.title}; `pegboard disconnect {client.name}` undoes this.")

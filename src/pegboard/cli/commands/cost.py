@@ -9,6 +9,7 @@ from pegboard.cli.catalogue import tool_options as option
 from pegboard.cli.catalogue.catalogue import Places, open_catalogue, tell_failures
 from pegboard.cli.terminal.output import room_beside, say, show_table, warn, write_json
 from pegboard.cli.terminal.spinner import waiting
+from pegboard.model.principal import ANONYMOUS, LOCAL
 from pegboard.reports.cost import (
     Cost,
     SurfaceCost,
@@ -75,14 +76,19 @@ def cost(
 
 
 def _surfaces(config: str | None, tools: Sequence[ToolCost], cost_of: Cost) -> list[SurfaceCost]:
+    from pegboard.auth import load_auth_settings  # noqa: PLC0415 - slow to import
     from pegboard.cli.catalogue.gateway_tools import (  # noqa: PLC0415 - slow to import
         gateway_options,
         own_definitions,
     )
 
     options = gateway_options(config)
-    own = own_definitions(options)
-    return list(surface_costs(tools, own, pinned=options.pinned, cost_of=cost_of))
+    http_caller = LOCAL if load_auth_settings(config).allow_register else ANONYMOUS
+    lists = (
+        ("/mcp-search", "tools to find and call others", own_definitions(options, http_caller)),
+        ("--stdio", "also tools to register some", own_definitions(options, LOCAL)),
+    )
+    return list(surface_costs(tools, lists, pinned=options.pinned, cost_of=cost_of))
 
 
 def _show(tools: Sequence[ToolCost], surfaces: Sequence[SurfaceCost], most: int) -> None:
@@ -99,13 +105,13 @@ def _show(tools: Sequence[ToolCost], surfaces: Sequence[SurfaceCost], most: int)
         rows = [(it.name, f"{it.tokens:,}") for it in shown]
         _with_bars((heading, "TOKENS"), rows, [it.tokens for it in shown])
     say()
-    full, search, *_ = surfaces
+    compared = surfaces[:3]
     rows = [
-        (it.address, it.what, f"{it.tokens:,}", _share(it.tokens, full.tokens))
-        for it in (full, search)
+        (it.address, it.what, f"{it.tokens:,}", _share(it.tokens, surfaces[0].tokens))
+        for it in compared
     ]
     columns = ("ADDRESS", "WHAT A CLIENT LOADS", "TOKENS", "SHARE")
-    _with_bars(columns, rows, [full.tokens, search.tokens])
+    _with_bars(columns, rows, [it.tokens for it in compared])
 
 
 def _with_bars(

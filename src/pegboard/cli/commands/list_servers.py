@@ -14,6 +14,7 @@ from pegboard.cli.terminal.plain_text import placed
 from pegboard.config.files.entry_validation import Interpretation
 from pegboard.config.problems import Problem
 from pegboard.config.redaction import environment_read_once
+from pegboard.errors.servers import without_name
 
 __all__ = ["add_to", "server_as_json"]
 
@@ -50,7 +51,7 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
         warn(placed(problem, file.path))
     for row in rows:
         if row["problem"] is not None and not json:
-            warn(f"{row['name']}: {row['problem']}")
+            warn(f"{row['name']}: {without_name(row['name'], row['problem'])}")
     if not rows:
         where = f"There is no file {file.path}" if file.is_new else f"{file.path} has no servers"
         warn(

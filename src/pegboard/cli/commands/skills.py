@@ -1,7 +1,8 @@
 """`pegboard skills`: list the skills of all servers and of the folder, and show one."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Any
 
 import anyio
@@ -11,6 +12,8 @@ from pegboard.cli.catalogue import tool_options as option
 from pegboard.cli.catalogue.running_gateway import find_gateway
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.terminal.output import say, show_table, warn, write_json
+from pegboard.cli.terminal.plain_text import placed
+from pegboard.config import ServerConfig, locate_config
 from pegboard.errors import SkillNotFoundError
 from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.skills.catalog import ShownSkill
@@ -20,6 +23,7 @@ from pegboard.gateway.tool_lines import first_sentence
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model.principal import LOCAL
+from pegboard.upstream import ServerState
 
 __all__ = ["add_to"]
 
@@ -97,6 +101,15 @@ async def _open(config: str | None, alone: bool) -> AsyncGenerator[TenantSkills]
     """Give the skills of the gateway that runs, or else of the configured servers."""
     gateway = None if alone else find_gateway(config, None)
     source = config if gateway is None else [gateway.as_server("")]
+    if gateway is None and locate_config(config).path is None:
+        source = []
+    with _told():
+        async with _skills_of(source) as skills:
+            yield skills
+
+
+@asynccontextmanager
+async def _skills_of(source: str | list[ServerConfig] | None) -> AsyncGenerator[TenantSkills]:
     async with Hub.open(source) as hub, anyio.create_task_group() as group:
         skills = TenantSkills(
             hub,
@@ -107,9 +120,32 @@ async def _open(config: str | None, alone: bool) -> AsyncGenerator[TenantSkills]
             on_change=lambda _: None,
         )
         await skills.list_all()
+        for problem in hub.loaded.problems:
+            warn(placed(problem, hub.loaded.path))
+        for server in hub.servers.values():
+            if server.last_error is not None and server.state != ServerState.READY:
+                warn(server.last_error)
         yield skills
         skills.close()
         group.cancel_scope.cancel()
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    logger, told = logging.getLogger("pegboard"), _LeftOut()
+    logger.addHandler(told)
+    try:
+        yield
+    finally:
+        logger.removeHandler(told)
+
+
+class _LeftOut(logging.Handler):
+    """Tells of skills that are left out; the command itself reports servers that failed, once."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg).startswith("skill_left_out:"):
+            warn(record.getMessage().replace("skill_left_out:", "Left out:", 1))
 
 
 async def _listed(config: str | None, alone: bool) -> list[ShownSkill]:  # noqa: FBT001 - an option

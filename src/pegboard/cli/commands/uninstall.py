@@ -91,8 +91,8 @@ def uninstall(
     titles = ", ".join(it.title for it, _ in found.clients)
     if titles:
         warn(f"Restart {titles}: until then, a Pegboard that was started there still runs.")
-    warn("Next: remove the program itself, as you installed it: `pip uninstall pegboard`, or")
-    warn("`uv tool uninstall pegboard`.")
+    warn("Next: remove the program itself, as you installed it: `pip uninstall pegboard`,")
+    warn("`uv tool uninstall pegboard`, `pipx uninstall pegboard`, or delete the checkout.")
 
 
 def _disconnect(found: Belongings) -> None:

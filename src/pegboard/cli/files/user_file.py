@@ -67,6 +67,11 @@ def open_file(config: str | None, *, must_exist: bool = False) -> ServersFile:
     file = ServersFile(file_to_edit(config))
     if must_exist and file.is_new:
         problem = "The configuration file does not exist."
+        if config is None:
+            problem += (
+                " `pegboard import` imports the servers of your MCP clients, and `pegboard add` "
+                "adds one."
+            )
         raise ConfigError(problem, path=str(file.path), is_missing=True)
     return file
 

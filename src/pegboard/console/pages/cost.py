@@ -21,7 +21,8 @@ async def show(page: PageRequest) -> Response:
     tools = await anyio.to_thread.run_sync(partial(_seen_costs, page))
     # With the pinned tools, as any client lists them.
     listed = (await asked(page, "tools/list", {}, surface="search"))["tools"]
-    surfaces = list(surface_costs(tools, listed, pinned=(), cost_of=estimated))
+    lists = [("/mcp-search", "tools to find and call others", listed)]
+    surfaces = list(surface_costs(tools, lists, pinned=(), cost_of=estimated))
     usage = page.tenant.hub.registry.usage()
     used = {name for name, it in usage.items() if it.use_frequency}
     unused = [it for it in tools if it.name not in used] if page.operates else []

@@ -15,7 +15,7 @@ from pegboard.gateway.request import RpcError, Surface
 from pegboard.policies import may_operate
 from pegboard.policies.fair_share import FairShare
 from pegboard.server.http.authentication import HttpAuthenticator
-from pegboard.server.http.console_entry import ConsoleEntry
+from pegboard.server.http.console_entry import CONSOLE, ConsoleEntry
 from pegboard.server.http.cors import admit_page
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.health import HEALTH_PATHS, Health
@@ -150,7 +150,8 @@ class App:
     async def _find(self, request: HttpRequest) -> Serve | None:
         """Return what serves a request, by the part of the gateway that it is for."""
         discovery, console = self.discovery, self.console
-        if console is not None and console.takes(request):
+        path: str = request.scope["path"]
+        if console is not None and (path == CONSOLE or path.startswith(f"{CONSOLE}/")):
             return await self._route_console(request, console)
         if discovery is not None and discovery.takes(request):
             return await self._route_discovery(request)

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from pegboard.console.console import Console
     from pegboard.model.principal import Principal
 
-__all__ = ["ConsoleEntry"]
+__all__ = ["CONSOLE", "ConsoleEntry"]
 
-_PREFIX = "/console"
+CONSOLE = "/console"
+"""Where the pages are."""
 _BODY = 4 * 1024 * 1024
 
 
@@ -24,11 +25,6 @@ class ConsoleEntry:
     def __init__(self, make: "Callable[[], Console]") -> None:
         self._make = make
         self._console: Console | None = None
-
-    def takes(self, request: HttpRequest) -> bool:
-        """Tell whether a request is for a page."""
-        path: str = request.scope["path"]
-        return path == _PREFIX or path.startswith(f"{_PREFIX}/")
 
     async def identify(self, request: HttpRequest) -> None:
         """Set the principal of a request, if its cookie is that of a session."""

@@ -2,11 +2,12 @@
 
 import hmac
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from pegboard.auth import credential_in
 from pegboard.auth.network_exposure import is_loopback
@@ -78,8 +79,10 @@ class LocalApi:
         numbers: Callable[[], CallNumbers] = dict,
         on_refused: Callable[[str, str], object] = lambda _tool, _code: None,
         console: ConsoleEntry | None = None,
+        learn_skills: Callable[[], Awaitable[None]] = checkpoint,
     ) -> None:
         self._hub = hub
+        self._learn_skills = learn_skills
         self._calls = calls
         self._numbers = numbers
         self._on_refused = on_refused
@@ -162,6 +165,8 @@ class LocalApi:
         try:
             wanted = msgspec.json.decode(await request.body(at_most=_LONGEST), type=LocalSearch)
             options: SearchOptions = msgspec.convert(wanted.options, SearchOptions)
+            if options.get("documents", False):
+                await self._learn_skills()
             response = await self._hub.search(wanted.text, **options)
         except (InvalidQueryError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             await request.respond_json(400, {"error": str(error)})

@@ -111,6 +111,7 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
                 numbers=metrics.calls,
                 on_refused=lambda tool, code: serving.reporter.refused(tool, owner, code),
                 console=console,
+                learn_skills=serving.gateway.learn_skills,
             ),
         )
         app.console = console
@@ -274,7 +275,7 @@ def _console(
         return None
 
     def make() -> "Console":
-        # Only here: nobody pays for pages that are never looked at.
+        # Only here: pages that are never looked at cost nothing.
         from pegboard.console.console import Console  # noqa: PLC0415
         from pegboard.console.console_sessions import ConsoleSessions  # noqa: PLC0415
         from pegboard.console.sources import Sources  # noqa: PLC0415
