@@ -26,6 +26,7 @@ class LiveUpdates:
 
     async def stream(self, page: PageRequest) -> Response:
         """Return the stream of one page, until its browser leaves or the gateway stops."""
+        page.need("read")
         if len(self._open) >= MOST_STREAMS:
             return Response(status_code=429, headers={"retry-after": "10"})
         return StreamingResponse(self._events(page), media_type="text/event-stream")
