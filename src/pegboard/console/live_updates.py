@@ -60,4 +60,5 @@ class LiveUpdates:
         tenant = page.tenant
         states = [(it.name, it.state, it.tool_count) for it in tenant.hub.servers.values()]
         numbers = sum(sum(it.values()) for it in self._sources.numbers().values())
-        return tenant.tools.revision, states, numbers
+        asked = [(it.id, it.key) for it in self._sources.gateway.questions()]
+        return tenant.tools.revision, states, numbers, asked, len(self._sources.running())
