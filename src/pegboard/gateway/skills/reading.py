@@ -18,7 +18,7 @@ from pegboard.skills.entry import MOST_BYTES
 from pegboard.skills.folder import content_item
 from pegboard.skills.integrity import check_front_matter
 
-__all__ = ["SkillReader", "file_of"]
+__all__ = ["SkillReader", "file_of", "path_of"]
 
 _LARGE = 256 * 1024
 """Bytes from which a digest is computed in a thread."""
@@ -123,10 +123,18 @@ def file_of(skill: Skill, path: str) -> str:
         if wanted.startswith(("/", "..")):
             raise SkillNotFoundError(path, within=skill.name)
         return f"{skill.root}/{quote(wanted)}"
-    paths = {unquote(it.removeprefix(f"{skill.root}/")): it for it in skill.files}
+    paths = {path_of(skill, it): it for it in skill.files}
     if wanted not in paths:
         raise SkillNotFoundError(path, nearest=sorted(paths), within=skill.name)
     return paths[wanted]
+
+
+def path_of(skill: Skill, uri: str) -> str:
+    """Return the path of a file in the folder of its skill, as models read and write it."""
+    quoted = uri.removeprefix(f"{skill.root}/")
+    path = unquote(quoted)
+    # A line break in a name would forge a line of the text that says who published the skill.
+    return path if path.isprintable() else quoted
 
 
 async def _checked_main(skill: Skill, uri: str, content: bytes) -> bytes:
