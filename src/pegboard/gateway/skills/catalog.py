@@ -10,7 +10,7 @@ from mcp_types import INVALID_PARAMS
 from pegboard.errors import ServerNotFoundError, SkillNotFoundError
 from pegboard.gateway.catalog.tool_list import NO_CURSOR, cursor_after, position_of
 from pegboard.gateway.request import RpcError
-from pegboard.gateway.resource_uris import ResourceUris
+from pegboard.gateway.resource_uris import ResourceUris, server_of
 from pegboard.gateway.skills.listings import CacheHints, SkillListings
 from pegboard.gateway.tool_lines import first_sentence
 from pegboard.gateway.visibility import Visibility
@@ -19,6 +19,7 @@ from pegboard.model import Tool
 from pegboard.model.hidden_characters import visible
 from pegboard.model.tool_names import MAX_READ, nearest_names
 from pegboard.skills import Skill
+from pegboard.skills.entry import MAIN
 
 __all__ = ["ShownSkill", "SkillCatalog", "SkillLine", "shown_entry"]
 
@@ -169,7 +170,9 @@ class SkillCatalog:
         return found if found is not None and self.sees(found, visibility) else None
 
     def named(self, name: str, visibility: Visibility) -> ShownSkill:
-        """Return the skill that a model means: by label, by URI, or by a name that only one has.
+        """Return the skill that is meant: by label, by URI, or by a name that only one has.
+
+        The name may also be the label of a gateway behind this one.
 
         Raises:
             SkillNotFoundError: when there is none that the client may see, or there are several.
@@ -179,7 +182,7 @@ class SkillCatalog:
         if found is not None and self.sees(found, visibility):
             return found
         seen = self.seen(visibility)
-        alike = [it for it in seen if it.skill.name == wanted]
+        alike = [it for it in seen if wanted in (it.skill.name, _label_in(it.uri))]
         if len(alike) == 1:
             return alike[0]
         labels = [it.label for it in alike or seen[:MAX_READ]]
@@ -223,6 +226,16 @@ def shown_entry(skill: Skill, catalog: SkillCatalog) -> dict[str, Any]:
             {**it, "uri": catalog.exposed(skill.server, it["uri"])} for it in entry["resources"]
         ]
     return found
+
+
+def _label_in(uri: str) -> str:
+    """Return what another gateway, which gave out a URI, calls the skill."""
+    server, mark, rest = uri.removesuffix(f"/{MAIN}").partition("+")
+    path = (rest if mark else server).partition("://")[2]
+    try:
+        return f"{server_of(server)}/{path}" if mark else path
+    except (ValueError, OverflowError):
+        return path
 
 
 def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownSkill:
