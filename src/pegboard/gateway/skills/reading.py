@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from pegboard.errors import SkillIntegrityError, SkillNotFoundError
@@ -39,6 +40,9 @@ class SkillReader:
         self._hub = hub
         self._listings = listings
         self._catalog = catalog
+        # In a thread: YAML of a few kilobytes can take half a second. One at a time: threads that
+        # compute keep the event loop from its turns.
+        self._yaml = CapacityLimiter(1)
 
     async def local(self, uri: str, caller: CallerContext) -> dict[str, Any] | None:
         """Return the result of reading a file of the folder of this machine, or ``None``."""
@@ -89,13 +93,13 @@ class SkillReader:
         contents: object = result.get("contents")
         if skill.files is not None:
             content = await self._checked(skill, skill.files[uri], uri, contents)
-            return await _checked_main(skill, uri, content)
+            return await self._checked_main(skill, uri, content)
         items = cast("list[Any]", contents) if isinstance(contents, list) else []
         content = raw_content(object_in(items[0])) if len(items) == 1 else None
         if content is None or len(content) > MOST_BYTES:
             words = f"Server {skill.server!r} returned no file, or one that is too large."
             raise SkillIntegrityError(words, server=skill.server, skill=skill.uri, uri=uri)
-        return await _checked_main(skill, uri, content)
+        return await self._checked_main(skill, uri, content)
 
     async def _checked(self, skill: Skill, file: SkillFile, uri: str, contents: object) -> bytes:
         try:
@@ -110,6 +114,11 @@ class SkillReader:
             if now is None or now == file:
                 raise
             return await _check(fresh, uri, now, contents)
+
+    async def _checked_main(self, skill: Skill, uri: str, content: bytes) -> bytes:
+        if uri != skill.uri:
+            return content
+        return await run_sync(check_front_matter, skill, content, limiter=self._yaml)
 
 
 def file_of(skill: Skill, path: str) -> str:
@@ -135,13 +144,6 @@ def path_of(skill: Skill, uri: str) -> str:
     path = unquote(quoted)
     # A line break in a name would forge a line of the text that says who published the skill.
     return path if path.isprintable() else quoted
-
-
-async def _checked_main(skill: Skill, uri: str, content: bytes) -> bytes:
-    if uri != skill.uri:
-        return content
-    # In a thread: YAML of a few kilobytes can take half a second.
-    return await run_sync(check_front_matter, skill, content)
 
 
 async def _check(skill: Skill, uri: str, file: SkillFile, contents: object) -> bytes:
