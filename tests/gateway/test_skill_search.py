@@ -223,6 +223,19 @@ async def test_what_a_description_hides_is_shown_to_models_and_kept_in_the_entry
         assert "\u200b" not in text_of(await caller.call("search_tools", query="harmless words"))
         [prompt] = (await caller.send("prompts/list"))["prompts"]
         assert prompt["description"] == "Harmless\\u200b words"
+
+
+async def test_a_description_that_is_too_long_is_cut_for_models_and_whole_in_the_entry() -> None:
+    docs = Publisher("skill://a")
+    long = "Use words. " + "word " * 5_000
+    docs.add("skill://a")["frontmatter"]["description"] = long
+    async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        [entry] = (await caller.send("skills/list"))["skills"]
+        assert entry["frontmatter"]["description"] == long
+        [prompt] = (await caller.send("prompts/list"))["prompts"]
+        assert prompt["description"] == long[:1024]
+        assert "Use words" in text_of(await caller.call("search_tools", query="use words"))
         # Its SKILL.md says something else, so that no model reads it as this skill.
         assert (await caller.call("get_skill", name="a"))["isError"] is True
 

@@ -29,6 +29,9 @@ _MARK = "skill:"
 """Begins the names of skills in the search index, so that no tool has the same."""
 _TAGS = ("skill",)
 _LONGEST_LABEL = 400
+_LONGEST_DESCRIPTION = 1024
+"""Characters of a description that searches and clients without the extension see; the Agent Skills
+specification allows no more, and looking through all that a server may send takes seconds."""
 _PAGE_BYTES = 2 * 1024 * 1024
 """A page of `skills/list` ends after this many bytes, or after one skill."""
 
@@ -61,7 +64,7 @@ class ShownSkill(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     label: str
     """What models call it: the server and the path, such as ``docs/git-workflow``."""
     description: str
-    """Without hidden characters."""
+    """Its beginning, without hidden characters."""
     line: SkillLine
     document: Tool
     """What the search index has of it."""
@@ -242,7 +245,7 @@ def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownS
     label = skill.path if skill.server is None else f"{skill.server}/{skill.path}"
     if label in taken or len(label) > _LONGEST_LABEL or not label.isprintable():
         label = uri
-    words = visible(skill.description)
+    words = visible(skill.description[:_LONGEST_DESCRIPTION])
     document = Tool(
         name=f"{_MARK}{label[:_LONGEST_LABEL]}",
         description=words,
