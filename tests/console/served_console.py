@@ -111,6 +111,7 @@ async def console(
                 numbers=metrics.calls,
                 latencies=metrics.latencies,
                 limits=metrics.limits,
+                running=lambda: tuple(serving.reporter.running.values()),
                 calls=serving.calls,
                 log_folder=folder / "log",
             )

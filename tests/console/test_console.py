@@ -84,7 +84,7 @@ async def test_a_host_that_is_not_ours_sees_no_page(tmp_path: Path) -> None:
         assert (await browser.get("/console")).status_code == 200
 
 
-def shown_to(who: str, path: str) -> int:
+def shown_to(who: str) -> int:
     """Return the status of a page for a person with one scope."""
     if who == "none":
         return 303
@@ -95,15 +95,18 @@ def shown_to(who: str, path: str) -> int:
 async def test_who_may_see_which_page(who: str, tmp_path: Path) -> None:
     async with console(tmp_path, {"light": light()}) as site, site.visit(who) as browser:
         for path in PAGES:
-            assert (await browser.get(path)).status_code == shown_to(who, path), path
+            assert (await browser.get(path)).status_code == shown_to(who), path
         async with browser.stream("GET", "/console/updates") as stream:
-            assert stream.status_code == shown_to(who, "/console/updates")
+            assert stream.status_code == shown_to(who)
+        may_call = who in ("call", "admin", OWNER)
+        waiting = await browser.get("/console/waiting")
+        assert waiting.status_code == (200 if may_call else 303 if who == "none" else 403)
         if who == "none":
             return
         # Every session has a token; a person without pages has it nowhere.
         csrf = "" if who == "register" else await csrf_of(browser)
         tried = await browser.post(TOOL, data={"csrf": csrf, "field.text": "hi"})
-        assert tried.status_code == (200 if who in ("call", "admin", OWNER) else 403)
+        assert tried.status_code == (200 if may_call else 403)
         page = (await browser.get("/console/servers/light")).text
         # Its log, its command and the calls of others are for operators.
         assert (sys.executable in page) == (who in ("admin", OWNER))

@@ -225,6 +225,13 @@ BAD: dict[str, Any] = {
     "a huge entry": {"frontmatter": {"name": "bad", "description": "x", "y": "z" * 600_000}},
     "not a SKILL.md": {"uri": "skill://bad/README.md"},
     "hidden characters": {"uri": "skill://bad/SKILL.md\u200b"},
+    "a line break": {"uri": "skill://a\nb/bad/SKILL.md", "resources": "dynamic"},
+    "a file with a tab": {
+        "resources": [
+            {"uri": "skill://bad/SKILL.md", "digest": digest_of(b""), "size": 0},
+            {"uri": "skill://bad/a\tb.md", "digest": digest_of(b""), "size": 0},
+        ]
+    },
 }
 
 

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from pegboard.console.console_sessions import ConsoleSession, ConsoleSessions
 from pegboard.console.live_updates import LiveUpdates
-from pegboard.console.pages import board, calls, cost, health, login, search, server, tools
+from pegboard.console.pages import board, calls, cost, health, login, search, server, tools, waiting
 from pegboard.console.rendering import rendered
 from pegboard.console.request import Page, language_in, page
 from pegboard.console.sources import Sources
@@ -116,6 +116,7 @@ def _routes(updates: LiveUpdates) -> list[Route | Mount]:
         route("/calls", calls.show, name="calls"),
         route("/calls.json", calls.export, name="export"),
         route("/calls/{id}", calls.show_one, name="call"),
+        route("/waiting", waiting.show, name="waiting", methods=("GET", "POST")),
         route("/cost", cost.show, name="cost"),
         route("/health", health.show, name="health"),
         route("/find", tools.find, name="find"),

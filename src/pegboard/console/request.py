@@ -6,11 +6,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import anyio.to_thread
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from pegboard.console.console_sessions import ConsoleSession
+from pegboard.console.console_sessions import ConsoleSession, is_same
 from pegboard.console.rendering import Language, language_of, rendered
 from pegboard.console.sources import Sources
 from pegboard.gateway.tenants import Tenant
@@ -22,6 +23,7 @@ __all__ = ["LANGUAGE_COOKIE", "LOGIN", "Page", "PageRequest", "language_in", "pa
 
 LANGUAGE_COOKIE = "pegboard_language"
 LOGIN = "/console/login"
+_MOST_FIELDS = 500
 
 
 class PageRequest:
@@ -69,6 +71,17 @@ class PageRequest:
     def asked(self, name: str) -> str:
         """Return a parameter of the query, or ``""``."""
         return self.request.query_params.get(name, "")
+
+    async def form(self) -> FormData:
+        """Return the form that was sent.
+
+        Raises:
+            HTTPException: 403 for a form that was not made for this session.
+        """
+        form = await self.request.form(max_fields=_MOST_FIELDS, max_files=0)
+        if not is_same(str(form.get("csrf", "")), self.session.csrf):
+            raise HTTPException(403, "This form is of an earlier session. Load the page again.")
+        return form
 
     async def show(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, rendered in a thread."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import msgspec
 
@@ -124,7 +124,7 @@ def described(front: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _uri(uri: object) -> str:
-    if not isinstance(uri, str) or len(uri) > _LONGEST_URI or hidden_kinds(uri):
+    if not _is_uri(uri):
         raise InvalidSkill("its `uri` is missing, too long, or has hidden characters")
     scheme, _, path = uri.partition("://")
     steps = path.split("/")
@@ -158,7 +158,7 @@ def _files(listed: object, uri: str) -> dict[str, SkillFile] | None:
 def _file(item: object, root: str) -> tuple[str, SkillFile]:
     said = cast("dict[str, object]", item) if isinstance(item, dict) else {}
     uri, digest, size = said.get("uri"), said.get("digest"), said.get("size")
-    if not isinstance(uri, str) or len(uri) > _LONGEST_URI or hidden_kinds(uri):
+    if not _is_uri(uri):
         raise InvalidSkill("its `resources` have a file without a valid `uri`")
     steps = uri.removeprefix(root).split("/")
     if not uri.startswith(root) or not {"", ".", ".."}.isdisjoint(steps):
@@ -168,6 +168,13 @@ def _file(item: object, root: str) -> tuple[str, SkillFile]:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise InvalidSkill("a file in its `resources` has no `size`")
     return uri, SkillFile(digest, size)
+
+
+def _is_uri(value: object) -> TypeGuard[str]:
+    if not isinstance(value, str) or len(value) > _LONGEST_URI:
+        return False
+    # A line break would forge a line of what models read.
+    return value.isprintable() and not hidden_kinds(value)
 
 
 def _size(value: object) -> int:
