@@ -75,6 +75,8 @@ class GatewayCall(Phases, gc=True, kw_only=True):
         if error is not None:
             self.error = error
         self.reporter.left(self)
+        # Its traceback holds this call, and all that the call has read.
+        self.error = None
 
     def keep_arguments(self, arguments: object) -> None:
         """Record the arguments, as they are now, where the operator has switched that on."""
