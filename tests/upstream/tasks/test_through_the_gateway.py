@@ -55,16 +55,21 @@ async def test_a_question_of_a_task_is_pushed_to_a_client_of_the_handshake_era(s
         assert [method for method, _ in caller.wire.asked] == ["elicitation/create"]
 
 
+@pytest.mark.parametrize("is_full", [True, False])
 @pytest.mark.parametrize("server", ["modern", "handshake"])
-async def test_a_question_of_a_task_is_a_result_for_a_client_of_the_modern_era(server: str) -> None:
+async def test_a_question_of_a_task_is_a_result_for_a_client_of_the_modern_era(
+    server: str, is_full: bool
+) -> None:
     async with (
         serving("stdio", server, relays_questions=True) as (hub, _),
         Gateway(hub) as gateway,
     ):
-        caller = Caller(gateway, "modern", face=FULL, elicitation={})
+        caller = Caller(gateway, "modern", face=FULL if is_full else None, elicitation={})
         asking = {"status": "input_required", "inputRequests": {"who": QUESTION}}
         script = {"states": [asking], "question": QUESTION}
         call: dict[str, Any] = {"name": "mcp_it_go", "arguments": script}
+        if not is_full:
+            call = {"name": "call_tool", "arguments": call}
         asked = await caller.send("tools/call", **call)
         assert asked["resultType"] == "input_required"
         assert [it["method"] for it in asked["inputRequests"].values()] == ["elicitation/create"]
