@@ -76,6 +76,8 @@ class GatewayCall(Phases, gc=True, kw_only=True):
             self.error = error
         self.reporter.running.pop(id(self), None)
         self.reporter.left(self)
+        # Its traceback holds this call, and all that the call has read.
+        self.error = None
 
     def keep_arguments(self, arguments: object) -> None:
         """Record the arguments, as they are now, where the operator has switched that on."""

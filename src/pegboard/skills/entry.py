@@ -6,7 +6,7 @@ from typing import Any, TypeGuard, cast
 
 import msgspec
 
-from pegboard.model.hidden_characters import hidden_kinds
+from pegboard.model.hidden_characters import hidden_kinds, visible
 
 __all__ = [
     "DYNAMIC",
@@ -32,6 +32,8 @@ LARGEST_FRONT_MATTER = 64 * 1024
 NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """The names that the Agent Skills specification allows."""
 _LONGEST_URI = 2048
+_LONGEST_DESCRIPTION = 1024
+"""Characters that the Agent Skills specification allows."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _encode = msgspec.json.Encoder().encode
 
@@ -61,6 +63,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Its files by URI; ``None`` when the server generates them."""
     entry: Mapping[str, Any]
     """The entry as the server wrote it."""
+    summary: str
+    """The description as it is shown: cut if it is too long, with hidden characters as escapes."""
+    size: int
+    """How many bytes the entry has."""
 
     @property
     def root(self) -> str:
@@ -86,7 +92,8 @@ def read_entry(raw: object, server: str | None) -> Skill:
     if not isinstance(raw, dict):
         raise InvalidSkill("its entry is not an object")
     entry = cast("dict[str, Any]", raw)
-    if _size(entry) > LARGEST_ENTRY:
+    size = _size(entry)
+    if size > LARGEST_ENTRY:
         raise InvalidSkill(f"its entry has more than {LARGEST_ENTRY} bytes")
     uri = _uri(entry.get("uri"))
     front: object = entry.get("frontmatter")
@@ -102,6 +109,8 @@ def read_entry(raw: object, server: str | None) -> Skill:
         description=description,
         files=_files(entry.get("resources"), uri),
         entry=entry,
+        summary=_summary(description),
+        size=size,
     )
 
 
@@ -121,6 +130,12 @@ def described(front: Mapping[str, Any]) -> tuple[str, str]:
     if not isinstance(description, str) or not description.strip():
         raise InvalidSkill("its front matter needs a `description`")
     return name, description
+
+
+def _summary(description: str) -> str:
+    if len(description) > _LONGEST_DESCRIPTION:
+        description = f"{description[: _LONGEST_DESCRIPTION - 1]}…"
+    return visible(description)
 
 
 def _uri(uri: object) -> str:

@@ -164,6 +164,14 @@ class SuspendedCalls:
             raise RpcError(INTERNAL_ERROR, "The call was cancelled before it ended.")
         return call.result
 
+    def made(self, request: ClientRequest) -> bool:
+        """Tell whether the state of a request was made here for this call, perhaps long ago."""
+        state: object = request.params.get("requestState")
+        if not isinstance(state, str):
+            return False
+        signed = state.rpartition(".")[0]
+        return hmac.compare_digest(_bytes(state), _bytes(self._signed(signed, _binding(request))))
+
     def count(self, request: ClientRequest) -> int:
         """Return how many calls of a caller are parked, without the one that it now resumes."""
         if not self._calls:
@@ -283,9 +291,11 @@ class SuspendedCalls:
         raise LimitReachedError(words, setting=setting, retry_after=_SOON)
 
     def _state(self, call: SuspendedCall) -> str:
-        signed = f"{_MARK}{call.id}.{call.round}"
-        message = signed.encode() + call.binding
-        return f"{signed}.{hmac.new(self._key, message, hashlib.sha256).hexdigest()}"
+        return self._signed(f"{_MARK}{call.id}.{call.round}", call.binding)
+
+    def _signed(self, text: str, binding: bytes) -> str:
+        message = _bytes(text) + binding
+        return f"{text}.{hmac.new(self._key, message, hashlib.sha256).hexdigest()}"
 
     def _sweep(self) -> None:
         now = monotonic()

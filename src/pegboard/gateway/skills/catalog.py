@@ -16,7 +16,6 @@ from pegboard.gateway.tool_lines import first_sentence
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import Tool
-from pegboard.model.hidden_characters import visible
 from pegboard.model.tool_names import MAX_READ, nearest_names
 from pegboard.skills import Skill
 from pegboard.skills.entry import MAIN
@@ -29,9 +28,6 @@ _MARK = "skill:"
 """Begins the names of skills in the search index, so that no tool has the same."""
 _TAGS = ("skill",)
 _LONGEST_LABEL = 400
-_LONGEST_DESCRIPTION = 1024
-"""Characters of a description that searches and clients without the extension see; the Agent Skills
-specification allows no more, and looking through all that a server may send takes seconds."""
 _PAGE_BYTES = 2 * 1024 * 1024
 """A page of `skills/list` ends after this many bytes, or after one skill."""
 
@@ -64,12 +60,10 @@ class ShownSkill(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     label: str
     """What models call it: the server and the path, such as ``docs/git-workflow``."""
     description: str
-    """Its beginning, without hidden characters."""
+    """Without hidden characters, and not too long."""
     line: SkillLine
     document: Tool
     """What the search index has of it."""
-    size: int
-    """How many bytes its entry has."""
 
 
 class SkillCatalog:
@@ -208,10 +202,10 @@ class SkillCatalog:
         page: list[dict[str, Any]] = []
         done, last = 0, ""
         for it in seen[start:]:
-            if len(page) == size or (page and done + it.size > _PAGE_BYTES):
+            if len(page) == size or (page and done + it.skill.size > _PAGE_BYTES):
                 return {"skills": page, "nextCursor": cursor_after(last)}
             page.append(shown_entry(it.skill, self))
-            done, last = done + it.size, it.uri
+            done, last = done + it.skill.size, it.uri
         return {"skills": page}
 
     def hints(self, most: CacheHints) -> CacheHints:
@@ -245,7 +239,7 @@ def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownS
     label = skill.path if skill.server is None else f"{skill.server}/{skill.path}"
     if label in taken or len(label) > _LONGEST_LABEL or not label.isprintable():
         label = uri
-    words = visible(skill.description[:_LONGEST_DESCRIPTION])
+    words = skill.summary
     document = Tool(
         name=f"{_MARK}{label[:_LONGEST_LABEL]}",
         description=words,
@@ -254,7 +248,6 @@ def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownS
     )
     sentence = first_sentence(words)
     line = SkillLine(label, sentence, uri, f"skill {label} — {sentence} (read: get_skill)")
-    size = len(msgspec.json.encode(skill.entry))
     return ShownSkill(
         skill=skill,
         uri=uri,
@@ -262,5 +255,4 @@ def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownS
         description=words,
         line=line,
         document=document,
-        size=size,
     )
