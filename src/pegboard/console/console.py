@@ -1,13 +1,16 @@
 """Console: the web application under ``/console``, with its routes, headers and errors."""
 
 import logging
+import mimetypes
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -56,6 +59,8 @@ class Console:
         self._app.state.sources = sources
         self._app.state.sessions = sessions
         self._app.state.costs = {}
+        # Reads files, which the first response with a file must not do on the event loop.
+        mimetypes.init()
 
     async def session_of(self, scope: Scope) -> ConsoleSession | None:
         """Return the session of a request; ``None`` for a browser that was not let in."""
@@ -90,10 +95,10 @@ class Console:
 
 async def _foreign(request: Request) -> Response | None:
     """Return the refusal of a change that a page of another origin sends."""
-    origin = request.headers.get("origin")
-    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    # Without the scheme: a proxy may have ended the TLS.
+    origin = request.headers.get("origin", "").partition("://")[2]
     site = request.headers.get("sec-fetch-site", "same-origin")
-    if origin == own and site in ("same-origin", "none"):
+    if origin and origin == request.headers.get("host") and site in ("same-origin", "none"):
         return None
     return await _told(request, 403, "This form was sent by a page of another address.")
 
@@ -131,7 +136,9 @@ _Handler = Callable[[Request, Exception], Awaitable[Response]]
 def _errors() -> dict[type[Exception], _Handler]:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return await _told(request, error.status_code, error.detail)
+        response = await _told(request, error.status_code, error.detail)
+        response.headers.update(error.headers or {})
+        return response
 
     async def ours(request: Request, error: Exception) -> Response:
         return await _told(request, 400, str(error))
@@ -140,7 +147,17 @@ def _errors() -> dict[type[Exception], _Handler]:
         logger.error("page_failed: %s", request.url.path, exc_info=error)
         return await _told(request, 500, "This page failed; the log of the gateway says why.")
 
-    return {HTTPException: http, PegboardError: ours, RpcError: ours, Exception: any_error}
+    async def gone(_request: Request, _error: Exception) -> Response:
+        # The browser has left in the middle of a form.
+        return Response(status_code=400)
+
+    return {
+        HTTPException: http,
+        ClientDisconnect: gone,
+        PegboardError: ours,
+        RpcError: ours,
+        Exception: any_error,
+    }
 
 
 async def _told(request: Request, status: int, words: str) -> Response:
@@ -151,5 +168,7 @@ async def _told(request: Request, status: int, words: str) -> Response:
         "signed_in": request.scope.get("pegboard.session") is not None,
         "path": request.url.path,
     }
-    body = rendered("error.html", language_in(request), values)
+    body = await anyio.to_thread.run_sync(
+        partial(rendered, "error.html", language_in(request), values)
+    )
     return Response(body, status_code=status, media_type="text/html")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from time import time
 
+import anyio.to_thread
 from starlette.responses import Response
 
 from pegboard.console.request import PageRequest
@@ -22,9 +23,9 @@ async def show(page: PageRequest) -> Response:
     sources = page.sources
     return await page.show(
         "health.html",
-        version=installed_version(),
+        version=await anyio.to_thread.run_sync(installed_version),
         python=platform.python_version(),
-        packages=[(it, _version(it)) for it in _PACKAGES],
+        packages=await anyio.to_thread.run_sync(_versions),
         limits=sources.limits() if page.operates else None,
         is_ready=sources.gateway.is_ready,
         busy=sources.gateway.busy,
@@ -45,6 +46,10 @@ async def _extensions(page: PageRequest) -> Mapping[str, int]:
     found["skills"] = len(page.tenant.skills.catalog.seen(page.visibility))
     found["tools of apps"] = sum(it.app_only for it in page.tenant.hub.registry.tools())
     return {name: number for name, number in found.items() if number}
+
+
+def _versions() -> list[tuple[str, str | None]]:
+    return [(it, _version(it)) for it in _PACKAGES]
 
 
 def _version(package: str) -> str | None:

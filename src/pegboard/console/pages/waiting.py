@@ -58,7 +58,7 @@ async def show(page: PageRequest) -> Response:
         else:
             if not page.sources.gateway.answer(question, response):
                 raise HTTPException(404, "This question is not open any more.")
-            return RedirectResponse(page.request.url_for("waiting"), 303)
+            return RedirectResponse("/console/waiting", 303)
     questions = _questions(page)
     return await page.show(
         "waiting.html",
