@@ -1,6 +1,6 @@
 """Sources: where the pages read what they show; the command line and ``/metrics`` read the same."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +38,10 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     limits: Callable[[], Sequence[LimitUse]]
     running: Callable[[], Sequence[GatewayCall]] = tuple
     """The calls whose requests run now."""
+    stalls: Callable[[], Mapping[str, int]] = dict
+    """How often the event loop was busy for too long, by place."""
+    started: float = 0.0
+    """When the gateway was started, in seconds since the epoch."""
     calls: KeptCalls | None = None
     """``None`` if no calls are kept."""
     log_folder: Path | None = None
