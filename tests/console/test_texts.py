@@ -8,6 +8,7 @@ from jinja2 import Environment, nodes
 
 import pegboard.console
 from pegboard.console.pages.calls import PHASES
+from pegboard.model.task import TaskStatus
 from pegboard.upstream.connection import ServerState
 
 ROOM = Path(pegboard.console.__file__).parent
@@ -15,6 +16,7 @@ PLACE = re.compile(r"{\w*}")
 SAID_OF_VALUES = {
     *(str(it) for it in ServerState),
     *("unusable", *PHASES, "gateway", "Arguments", "Result"),
+    *("skills", "tools of apps", *(f"tasks {it.value}" for it in TaskStatus)),
 }
 """What a template translates by the value that it shows."""
 
