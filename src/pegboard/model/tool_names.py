@@ -5,8 +5,8 @@ import fnmatch
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from itertools import count, islice
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import accumulate, count, islice, takewhile
 from typing import Literal, TypeAlias, get_args
 
 from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError, ToolNotFoundError
@@ -40,8 +40,11 @@ _LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _FIELD = re.compile(r"\{(server|tool)\}")
 _HASH_LENGTH = 8
-# Comparing costs about 10 µs a name: enough candidates for a good hint, few enough for 5 ms.
+# Comparing short names costs about 10 µs each: enough candidates for a good hint.
 _MAX_COMPARED = 500
+# Each pair of characters may cost 0.1 µs, and names of few different letters do.
+_MAX_PAIRS = 100_000
+_END = 64
 # Reading costs about 2 µs a name.
 MAX_READ = 20_000
 """So many names are read to find similar ones."""
@@ -106,7 +109,7 @@ def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list
         alike = ((other, form) for other, form in squashed.items() if _may_resemble(wanted, form))
         squashed = dict(islice(alike, _MAX_COMPARED))
     by_form = {form: other for other, form in squashed.items()}
-    close = difflib.get_close_matches(wanted, by_form, n=limit, cutoff=0.6)
+    close = difflib.get_close_matches(wanted, _comparable(wanted, by_form), n=limit, cutoff=0.6)
     alike = [difflib.SequenceMatcher(None, form, wanted).ratio() for form in close]
     return [by_form[form] for form, it in zip(close, alike, strict=True) if it > alike[0] - _FAR]
 
@@ -358,6 +361,26 @@ def _with_hash(name: str, identity: Identity, attempt: int = 0) -> str:
 
 def _squash(name: str) -> str:
     return name.translate(_SEPARATORS).lower()
+
+
+def _comparable(wanted: str, forms: Collection[str]) -> Collection[str]:
+    """Return the forms, or of too many those that begin and end most like the name."""
+    most = _MAX_PAIRS // max(1, len(wanted))
+    if sum(map(len, forms)) <= most:
+        return forms
+    alike = sorted(forms, key=lambda form: _shared_ends(wanted, form), reverse=True)
+    return [
+        form for form, size in zip(alike, accumulate(map(len, alike)), strict=True) if size <= most
+    ]
+
+
+def _shared_ends(one: str, other: str) -> int:
+    ends = ((one[:_END], other[:_END]), (one[: -_END - 1 : -1], other[: -_END - 1 : -1]))
+    return sum(len(list(takewhile(_are_equal, zip(*both, strict=False)))) for both in ends)
+
+
+def _are_equal(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
 
 
 def _may_resemble(wanted: str, other: str) -> bool:
