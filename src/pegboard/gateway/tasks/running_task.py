@@ -1,7 +1,7 @@
 """RunningTask: a call that runs on its own, with its questions and the state that clients see."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import anyio
@@ -152,7 +152,7 @@ class RunningTask:
             raise QuestionRefusedError(LIMIT_REACHED, _NO_TASK)
         self._count += 1
         key = f"question-{self._count}"
-        answered = self._open(key, {"method": method, "params": dict(params)})
+        [answered] = self._open({key: {"method": method, "params": dict(params)}})
         try:
             with anyio.move_on_after(self._patience):
                 if self._push is not None:
@@ -160,7 +160,7 @@ class RunningTask:
                 await answered.wait()
                 return self._answers.pop(key)
         finally:
-            self._close(key)
+            self._close([key])
         self.stop("unanswered")
         return None
 
@@ -180,15 +180,14 @@ class RunningTask:
             raise RpcError(INTERNAL_ERROR, words)
         self._count += 1
         keys = {f"{self._count}-{key}": key for key in asked}
-        waited = {key: self._open(key, dict(asked[keys[key]])) for key in keys}
+        waited = self._open({key: dict(asked[name]) for key, name in keys.items()})
         try:
             with anyio.move_on_after(self._patience):
-                for answered in waited.values():
+                for answered in waited:
                     await answered.wait()
                 return {keys[key]: self._answers.pop(key) for key in keys}
         finally:
-            for key in keys:
-                self._close(key)
+            self._close(keys)
         self.stop("unanswered")
         await anyio.lowlevel.checkpoint()
         raise AssertionError("a stopped call goes no further")
@@ -222,16 +221,21 @@ class RunningTask:
     def _questions(self) -> str:
         return written(self.asked) if self.asked else ""
 
-    def _open(self, key: str, question: dict[str, Any]) -> anyio.Event:
-        self.asked[key] = question
-        answered = self._answered[key] = anyio.Event()
+    def _open(self, questions: Mapping[str, dict[str, Any]]) -> list[anyio.Event]:
+        self.asked.update(questions)
+        answered = {key: anyio.Event() for key in questions}
+        self._answered.update(answered)
         self.noted.set()
+        # Once: all questions are written each time.
         self._change()
-        return answered
+        return list(answered.values())
 
-    def _close(self, key: str) -> None:
-        if self._answered.pop(key, None) is not None or key in self.asked:
+    def _close(self, keys: Iterable[str]) -> None:
+        left = [key for key in keys if key in self.asked or key in self._answered]
+        for key in left:
+            self._answered.pop(key, None)
             self.asked.pop(key, None)
+        if left:
             self._change()
 
     def _say(self, message: str | None) -> None:
