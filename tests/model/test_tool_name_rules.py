@@ -57,3 +57,15 @@ def test_long_names_of_few_letters_are_compared_within_limits() -> None:
         sys.setprofile(None)
     assert found[0] == names[321]
     assert steps < 20_000
+
+
+def test_only_names_that_may_be_told_are_suggested() -> None:
+    names = ["read_file", "read_files", "read_fields"]
+    assert (
+        nearest_names("read-file", names, may_tell=lambda it: it != "read_file")[0] == "read_files"
+    )
+
+
+@pytest.mark.parametrize("names", [[], ["two\nlines"], ["", "one"], ["a\nb", "a_c"]])
+def test_any_text_may_be_a_name(names: list[str]) -> None:
+    assert nearest_names(names[-1] if names else "x", names) == names[-1:]
