@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import SocketStream
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pegboard.server import App, Limits, RequestPipeline
 from pegboard.server.jsonrpc import encode
@@ -79,3 +80,39 @@ async def test_connections_leave_descriptors_for_servers_and_files() -> None:
 async def connected(url: str) -> SocketStream:
     """Return a connection to where an app is served."""
     return await anyio.connect_tcp("127.0.0.1", int(url.rpartition(":")[2]))
+
+
+async def test_few_of_many_requests_at_once_wait_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[int] = []
+    complete = HttpToolsProtocol.on_headers_complete
+
+    def noted(connection: HttpToolsProtocol) -> None:
+        complete(connection)
+        waiting.append(len(connection.pipeline))
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_headers_complete", noted)
+    asked = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    async with served(App(RequestPipeline(FakeGateway()))) as url:
+        responses = await speak(url, asked * 2000 + last)
+    assert responses.count(b"HTTP/1.1 200 OK") == len(waiting) == 2001
+    # As many as are read at once.
+    assert max(waiting) <= 16_384 // len(asked) + 1
+
+
+async def test_a_body_of_very_many_chunks_is_refused() -> None:
+    limits = Limits(body=100_000)
+    async with served(App(RequestPipeline(FakeGateway()), limits=limits), limits) as url:
+        begun = head("Transfer-Encoding: chunked", "Connection: close")
+        space, end = b"1\r\n \r\n", b"0\r\n\r\n"
+        assert b"HTTP/1.1 200 OK" in await speak(url, begun, space * 400, CHUNK, b"\r\n")
+        response = await speak(url, begun, space * 600, end)
+        assert response.startswith(b"HTTP/1.1 413")
+
+
+async def test_very_many_short_headers_are_refused() -> None:
+    async with served(App(RequestPipeline(FakeGateway()))) as url:
+        for count, status in ((400, b"200"), (600, b"431")):
+            more = ["a: b"] * count
+            sent = head("Connection: close", f"Content-Length: {len(BODY)}", *more) + BODY
+            assert (await speak(url, sent)).startswith(b"HTTP/1.1 " + status)
