@@ -1,11 +1,15 @@
 """What a connection makes of the less usual parts of HTTP, on a real socket."""
 
-from contextlib import AsyncExitStack, suppress
+import socket
+from collections import Counter
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
 from anyio.abc import SocketStream
+from anyio.lowlevel import checkpoint
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pegboard.server import App, Limits, RequestPipeline
@@ -116,3 +120,31 @@ async def test_very_many_short_headers_are_refused() -> None:
             more = ["a: b"] * count
             sent = head("Connection: close", f"Content-Length: {len(BODY)}", *more) + BODY
             assert (await speak(url, sent)).startswith(b"HTTP/1.1 " + status)
+
+
+async def test_few_of_many_connections_are_accepted_at_a_stretch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turn = 0
+    accepted: Counter[int] = Counter()
+    made = HttpToolsProtocol.connection_made
+
+    def noted(connection: HttpToolsProtocol, transport: Any) -> None:
+        made(connection, transport)
+        accepted[turn] += 1
+
+    monkeypatch.setattr(HttpToolsProtocol, "connection_made", noted)
+    async with served(App(RequestPipeline(FakeGateway()))) as url:
+        parts = urlsplit(url)
+        address = str(parts.hostname), int(parts.port or 0)
+        assert b"HTTP/1.1 200 OK" in await speak(
+            url, head("Connection: close", f"Content-Length: {len(BODY)}") + BODY
+        )
+        with ExitStack() as stack:
+            for _ in range(300):
+                stack.enter_context(socket.create_connection(address, timeout=5))
+            with anyio.fail_after(10):
+                while accepted.total() < 301:
+                    turn += 1
+                    await checkpoint()
+    assert max(accepted.values()) <= 64

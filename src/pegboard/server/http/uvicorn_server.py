@@ -37,6 +37,10 @@ _TOO_MANY_CHUNKS = (
 )
 _READ = 16_384
 """Bytes that are read at once: they are parsed at a stretch, and may be a thousand requests."""
+_ACCEPTED = 64
+"""Connections that the event loop accepts at a stretch."""
+_BACKLOG = 2048
+"""Connections that may wait until they are accepted."""
 _MOST_HEADERS = 500
 _SMALL_CHUNK = 200
 """Bytes that the chunks of the largest body have on average, at least."""
@@ -104,6 +108,7 @@ class HttpServer(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=int(limits.keep_alive_seconds),
                 timeout_graceful_shutdown=end_within,
+                backlog=_ACCEPTED,
             )
         )
         self._is_ending = anyio.Event()
@@ -113,6 +118,12 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
         self.force_exit: bool = self.force_exit or at_once
         self._is_ending.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve; more connections may wait than are accepted at a stretch."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
 
     async def main_loop(self) -> None:
         """Wait for the end, and update the ``Date`` header meanwhile."""
