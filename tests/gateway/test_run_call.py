@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any
 
 import mcp_types as types
@@ -13,7 +14,7 @@ from pegboard.gateway.request import Client
 from pegboard.gateway.visibility import Visibility
 from pegboard.model import CallRecord, Image, Tool, ToolResult
 from pegboard.model.principal import LOCAL, Principal
-from pegboard.model.tool_names import MAX_READ
+from pegboard.model.tool_names import nearest_names
 from pegboard.observe.call_reporter import MOST_OF_NAME, CallReporter
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
@@ -90,7 +91,22 @@ async def test_near_names_among_very_many_tools_are_those_that_sort_near() -> No
         with pytest.raises(ToolNotFoundError) as caught:
             tools.find("tool_25_000", Visibility(LOCAL, admits))
         assert caught.value.nearest[0] == "tool_25000"
-        assert looked <= 2 * MAX_READ
+        # Only of those that are alike is asked whether the caller sees them.
+        assert looked <= 2000
+
+
+async def test_near_names_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def count(name: object, names: Iterable[str], **options: Any) -> list[str]:
+        asked.append(name)
+        return nearest_names(name, names, **options)
+
+    monkeypatch.setattr("pegboard.gateway.catalog.tool_list.nearest_names", count)
+    async with hub(memory("calc", strict_bench())) as it, Gateway(it) as gateway:
+        with pytest.raises(RpcError):
+            await Caller(gateway, face=FULL).call("mcp_calc_ecko")
+    assert asked == ["mcp_calc_ecko"]
 
 
 async def test_near_names_are_only_those_that_exist_for_the_caller() -> None:

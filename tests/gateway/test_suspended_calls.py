@@ -3,7 +3,8 @@ from typing import Any
 import anyio
 import pytest
 
-from pegboard.gateway import Gateway, GatewayOptions, RpcError
+from pegboard.gateway import ClientRequest, Gateway, GatewayOptions, RpcError
+from pegboard.gateway.calls.suspended_calls import SuspendedCalls
 from pegboard.model.principal import Principal
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.gateway.servers import Stall, hub
@@ -241,3 +242,17 @@ async def test_a_parked_call_is_counted_until_its_caller_goes_on_with_it() -> No
         assert gateway.parked(caller.exchange("tools/call", **made_up)) == 1
         await answered(caller, asked)
         assert gateway.parked(new) == 0
+
+
+async def test_the_arguments_of_a_call_that_never_asks_are_not_hashed() -> None:
+    async def work(_: object) -> dict[str, Any]:
+        return {"content": []}
+
+    async with hub() as it, Gateway(it) as gateway, anyio.create_task_group() as group:
+        caller = asking(gateway)
+        calls = SuspendedCalls(group, seconds=5, most=1, each=1)
+        params = {"name": NAME, "arguments": {"not": {"JSON"}}}
+        request = ClientRequest(
+            method="tools/call", params=params, client=caller.client, channel=caller.wire
+        )
+        assert await calls.run(request, work) == {"content": []}

@@ -1,3 +1,7 @@
+import random
+import sys
+from types import FrameType
+
 import pytest
 
 from pegboard.model.tool_names import nearest_names
@@ -35,3 +39,33 @@ def test_the_right_name_is_found_among_very_many() -> None:
 @pytest.mark.parametrize("wanted", ["", "zzzzqqqq", 3, None, ["a"], "x" * 100_000])
 def test_nothing_is_suggested_for_nonsense(wanted: object) -> None:
     assert nearest_names(wanted, NAMES) == []
+
+
+def test_long_names_of_few_letters_are_compared_within_limits() -> None:
+    chosen = random.Random(7)
+    names = ["".join(chosen.choices("ab", k=64)) for _ in range(400)]
+    steps = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal steps
+        steps += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = nearest_names(f"{names[321][:40]}x{names[321][40:]}", names)
+    finally:
+        sys.setprofile(None)
+    assert found[0] == names[321]
+    assert steps < 20_000
+
+
+def test_only_names_that_may_be_told_are_suggested() -> None:
+    names = ["read_file", "read_files", "read_fields"]
+    assert (
+        nearest_names("read-file", names, may_tell=lambda it: it != "read_file")[0] == "read_files"
+    )
+
+
+@pytest.mark.parametrize("names", [[], ["two\nlines"], ["", "one"], ["a\nb", "a_c"]])
+def test_any_text_may_be_a_name(names: list[str]) -> None:
+    assert nearest_names(names[-1] if names else "x", names) == names[-1:]

@@ -16,6 +16,7 @@ from anyio.lowlevel import checkpoint
 from starlette.types import Message
 
 from pegboard.errors import ConfigError
+from pegboard.policies.fair_share import FairShare
 from pegboard.server import App, Limits, RequestPipeline
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.request import HttpRequest
@@ -24,7 +25,7 @@ from pegboard.server.http.uvicorn_server import HttpServer, listen_on
 from pegboard.server.message_limits import MOST_VALUES
 from tests.server.fake_gateway import FakeGateway
 from tests.server.serving import TAKES_BOTH, modern_headers, modern_request, post, served
-from tests.server.test_http_sessions import ByName
+from tests.server.test_http_sessions import ByName, open_session
 
 CALL = modern_request("tools/call", {"name": "echo", "arguments": {"text": "a"}})
 
@@ -141,11 +142,17 @@ async def test_a_request_under_way_is_not_taken_for_an_unfinished_one() -> None:
 
 
 @asynccontextmanager
-async def asking_without_reading(url: str, body: dict[str, Any]) -> AsyncGenerator[None]:
+async def asking_without_reading(
+    url: str, body: dict[str, Any], **more: str
+) -> AsyncGenerator[None]:
     """Send a request, read the beginning of its answer, and nothing more."""
     parts = urlsplit(url)
     content = json.dumps(body)
-    headers = {"host": "localhost", "content-length": str(len(content)), **modern_headers(body)}
+    headers = {
+        "host": "localhost",
+        "content-length": str(len(content)),
+        **modern_headers(body, **more),
+    }
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     async with await anyio.connect_tcp(str(parts.hostname), int(parts.port or 0)) as stream:
         await stream.send(f"POST /mcp HTTP/1.1\r\n{lines}\r\n{content}".encode())
@@ -267,7 +274,7 @@ async def test_the_requests_of_one_key_leave_room_for_those_of_another() -> None
         setting = {"code": "limit_reached", "setting": "gateway.limits.connections"}
         assert refused.json()["error"]["data"] == {**setting, "retryAfter": 1.0}
         assert (await post(f"{url}/mcp", discover, **{"x-api-key": "bob"})).status_code == 200
-        assert [it.used for it in pipeline.metrics.limits()] == [2, 0]
+        assert [it.used for it in pipeline.metrics.limits()] == [2, 0, 0]
         tasks.cancel_scope.cancel()
 
 
@@ -296,3 +303,59 @@ async def test_a_stream_that_is_not_read_is_closed_before_much_waits_for_it(
         assert stream.scope.cancel_called
         assert "unread_bytes" in caplog.text
         tasks.cancel_scope.cancel()
+
+
+async def test_responses_that_a_key_does_not_read_leave_memory_for_those_of_another() -> None:
+    limits = Limits(unread_total=40_000_000, body=100_000_000)
+    pipeline = RequestPipeline(FakeGateway())
+    app = App(pipeline, authenticator=HttpAuthenticator(ByName()), limits=limits)
+    large, largest = (
+        modern_request("tools/call", {"name": "echo", "arguments": {"text": "a" * size}})
+        for size in (5_000_000, 20_000_000)
+    )
+    ann, bob = {"x-api-key": "ann"}, {"x-api-key": "bob"}
+
+    def unread() -> int:
+        return pipeline.metrics.limits()[2].used
+
+    async with served(app, limits) as url, httpx2.AsyncClient() as client:
+        async with asking_without_reading(url, largest, **ann):
+            assert 20_000_000 < unread() < 21_000_000
+            refused = (await post(f"{url}/mcp", large, **ann)).json()["error"]
+            assert refused["code"] == -32603
+            assert "gateway.limits.unread_total" in refused["message"]
+            session = await open_session(client, f"{url}/mcp", **ann)
+            said = {**TAKES_BOTH, **ann, "mcp-session-id": session}
+            legacy = await client.post(f"{url}/mcp", json=large, headers=said)
+            assert "gateway.limits.unread_total" in legacy.text
+            assert "result" in (await post(f"{url}/mcp", CALL, **ann)).json()
+            assert "result" in (await post(f"{url}/mcp", large, **bob)).json()
+        with anyio.fail_after(10):
+            while unread():
+                await checkpoint()
+        assert "result" in (await post(f"{url}/mcp", large, **ann)).json()
+
+
+async def test_a_stream_is_closed_when_too_much_waits_for_all_of_its_caller() -> None:
+    begun = anyio.Event()
+
+    async def send(_: Message) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    async def receive() -> Message:
+        raise AssertionError("It has no body.")
+
+    request = HttpRequest({"headers": []}, receive, send)
+    request.unread = FairShare("unread bytes", 1000)
+    stream = PushStream(request)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.hold)
+        await begun.wait()
+        for _ in range(100):
+            tasks.start_soon(stream.send, b"x" * 100)
+        await anyio.wait_all_tasks_blocked()
+        assert stream.is_abandoned
+        assert request.unread.used <= 1000
+        tasks.cancel_scope.cancel()
+    assert request.unread.used == 0

@@ -1,11 +1,13 @@
 """Work that keeps the event loop busy is counted with its place; waiting is not."""
 
+import inspect
 import logging
 import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from types import FunctionType
 from typing import Any
 
 import anyio
@@ -16,7 +18,7 @@ import pytest
 from pegboard.auth import AnonymousAuthenticator
 from pegboard.server import App, ServeOptions, Serving, open_serving
 from pegboard.server.http.authentication import HttpAuthenticator
-from pegboard.server.process.loop_watchdog import LoopWatchdog, WatchedEventLoop, place_of
+from pegboard.server.process.loop_watchdog import LoopWatchdog, WatchedEventLoop, line_of, place_of
 from tests.server.serving import modern_headers, modern_request, served
 
 
@@ -145,3 +147,13 @@ def test_many_short_stretches_are_no_stall() -> None:
         watchdog.stop()
         loop.close()
     assert places == []
+
+
+def test_a_frame_without_a_line_has_the_first_of_its_function() -> None:
+    def here() -> Any:
+        return inspect.currentframe()
+
+    code = here.__code__.replace(co_linetable=b"")
+    frame = FunctionType(code, globals())()
+    assert frame.f_lineno is None
+    assert line_of(frame) == code.co_firstlineno

@@ -11,7 +11,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 
-from pegboard.errors import PegboardError, ToolNotFoundError
+from pegboard.errors import PegboardError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
@@ -212,10 +212,7 @@ class Tenant:
 
     def shown(self, name: object, visibility: Visibility) -> Tool | None:
         """Return a tool that a client may see now, or ``None``."""
-        try:
-            return self.tools.find(name, visibility)
-        except ToolNotFoundError:
-            return None
+        return self.tools.get(name, visibility)
 
     def visibility(self, client: Client) -> Visibility:
         """Return the part of the catalogue that a client may see.

@@ -5,8 +5,8 @@ import fnmatch
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from itertools import count, islice
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import accumulate, count, islice, takewhile
 from typing import Literal, TypeAlias, get_args
 
 from pegboard.errors import InvalidToolError, PegboardError, ToolConflictError, ToolNotFoundError
@@ -40,8 +40,11 @@ _LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _FIELD = re.compile(r"\{(server|tool)\}")
 _HASH_LENGTH = 8
-# Comparing costs about 10 µs a name: enough candidates for a good hint, few enough for 5 ms.
+# Comparing short names costs about 10 µs each: enough candidates for a good hint.
 _MAX_COMPARED = 500
+# Each pair of characters may cost 0.1 µs, and names of few different letters do.
+_MAX_PAIRS = 100_000
+_END = 64
 # Reading costs about 2 µs a name.
 MAX_READ = 20_000
 """So many names are read to find similar ones."""
@@ -90,23 +93,38 @@ def name_matcher(option: str, patterns: Iterable[str]) -> Callable[[str], bool]:
     return lambda name: pattern.match(name) is not None
 
 
-def nearest_names(name: object, names: Iterable[str], *, limit: int = 3) -> list[str]:
+def nearest_names(
+    name: object,
+    names: Iterable[str],
+    *,
+    limit: int = 3,
+    may_tell: Callable[[str], bool] = lambda _: True,
+) -> list[str]:
     """Return the names most like the given one, best first; few or none when nothing is close.
 
     Only the first `MAX_READ` names are read: put those first that may be alike.
+
+    Args:
+        name: what was asked for.
+        names: what there is.
+        limit: how many names are returned.
+        may_tell: tells whether a name may be returned; it is asked only of names that are alike.
     """
     if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH:
         return []
     wanted = _squash(name)
-    squashed = {other: _squash(other) for other in islice(names, MAX_READ)}
-    exact = [other for other, form in squashed.items() if form == wanted]
+    squashed = _squashed(list(islice(names, MAX_READ)))
+    exact = [other for other, form in squashed.items() if form == wanted and may_tell(other)]
     if exact:
         return exact[:limit]
-    if len(squashed) > _MAX_COMPARED:
-        alike = ((other, form) for other, form in squashed.items() if _may_resemble(wanted, form))
-        squashed = dict(islice(alike, _MAX_COMPARED))
-    by_form = {form: other for other, form in squashed.items()}
-    close = difflib.get_close_matches(wanted, by_form, n=limit, cutoff=0.6)
+    are_few = len(squashed) <= _MAX_COMPARED
+    alike = (
+        (form, other)
+        for other, form in squashed.items()
+        if (are_few or _may_resemble(wanted, form)) and may_tell(other)
+    )
+    by_form = dict(islice(alike, _MAX_COMPARED))
+    close = difflib.get_close_matches(wanted, _comparable(wanted, by_form), n=limit, cutoff=0.6)
     alike = [difflib.SequenceMatcher(None, form, wanted).ratio() for form in close]
     return [by_form[form] for form, it in zip(close, alike, strict=True) if it > alike[0] - _FAR]
 
@@ -358,6 +376,35 @@ def _with_hash(name: str, identity: Identity, attempt: int = 0) -> str:
 
 def _squash(name: str) -> str:
     return name.translate(_SEPARATORS).lower()
+
+
+def _squashed(names: list[str]) -> dict[str, str]:
+    # All at once: one by one takes fifteen times as long.
+    forms = _squash("\n".join(names)).split("\n")
+    if len(forms) != len(names):
+        # A name that no tool has may be of several lines.
+        forms = [_squash(name) for name in names]
+    return dict(zip(names, forms, strict=True))
+
+
+def _comparable(wanted: str, forms: Collection[str]) -> Collection[str]:
+    """Return the forms, or of too many those that begin and end most like the name."""
+    most = _MAX_PAIRS // max(1, len(wanted))
+    if sum(map(len, forms)) <= most:
+        return forms
+    alike = sorted(forms, key=lambda form: _shared_ends(wanted, form), reverse=True)
+    return [
+        form for form, size in zip(alike, accumulate(map(len, alike)), strict=True) if size <= most
+    ]
+
+
+def _shared_ends(one: str, other: str) -> int:
+    ends = ((one[:_END], other[:_END]), (one[: -_END - 1 : -1], other[: -_END - 1 : -1]))
+    return sum(len(list(takewhile(_are_equal, zip(*both, strict=False)))) for both in ends)
+
+
+def _are_equal(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
 
 
 def _may_resemble(wanted: str, other: str) -> bool:

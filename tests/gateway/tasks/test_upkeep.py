@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from pegboard.gateway import Gateway, GatewayOptions, RpcError
 from pegboard.gateway.tasks.record import TaskRecord
-from pegboard.gateway.tasks.table import TaskTable
+from pegboard.gateway.tasks.table import Letter, TaskTable
 from pegboard.gateway.tasks.tasks import Tasks
 from pegboard.storage import Store, open_store
 from tests.gateway.clients import Caller, text_of
@@ -91,6 +91,16 @@ async def test_another_gateway_takes_the_answer_to_a_question(stores: list[Store
         said = {"action": "accept", "content": {"word": "green"}}
         await answering.send("tasks/update", taskId=task, inputResponses={key: said})
         assert text_of((await ended(answering, task))["result"]) == "accept:green"
+
+
+async def test_answers_for_which_no_question_waits_are_not_even_read(stores: list[Store]) -> None:
+    table = TaskTable(stores[1])
+    async with gateway_at(stores[0], SlowDesk()) as gateway:
+        caller = modern(gateway)
+        task = (await caller.call(SLOW))["taskId"]
+        await to_thread.run_sync(table.post, Letter(task=task, responses="{this is no JSON"))
+        await to_thread.run_sync(table.post, Letter(task=task, cancel=True))
+        assert (await ended(caller, task))["status"] == "cancelled"
 
 
 async def test_the_task_of_a_gateway_that_is_gone_has_failed(stores: list[Store]) -> None:

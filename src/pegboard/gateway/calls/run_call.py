@@ -81,7 +81,7 @@ class CallRunner:
         Raises:
             ToolNotFoundError: when there is none.
         """
-        found = self._shown(name, visibility)
+        found = self._startup_wait.tools.get(name, visibility)
         return await self._startup_wait.find(name, visibility) if found is None else found
 
     async def call(
@@ -113,7 +113,8 @@ class CallRunner:
         principal = caller.request.client.principal
         call = self._reporter.begin(name, caller_in(caller.request.client))
         with call:
-            tool = self._shown(name, caller.visibility) or await self._awaited(name, caller, call)
+            tool = self._startup_wait.tools.get(name, caller.visibility)
+            tool = tool or await self._awaited(name, caller, call)
             if on_tool is not None:
                 on_tool(tool)
             if fit is not None:
@@ -199,12 +200,6 @@ class CallRunner:
         with self._reporter.begin(name, caller_in(caller.request.client)) as call:
             call.keep_arguments(arguments)
             raise error
-
-    def _shown(self, name: str, visibility: Visibility) -> Tool | None:
-        try:
-            return self._startup_wait.tools.find(name, visibility)
-        except ToolNotFoundError:
-            return None
 
     async def _awaited(self, name: str, caller: CallerContext, call: GatewayCall) -> Tool:
         began = perf_counter()

@@ -10,6 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from time import monotonic, time
 from typing import Any, Literal, cast
 
@@ -54,9 +55,9 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 class SuspendedCall:
     """One call that runs in its own task, and the questions that it waits for."""
 
-    def __init__(self, request: ClientRequest, binding: bytes, *, patience: float) -> None:
+    def __init__(self, request: ClientRequest, *, patience: float) -> None:
         self.id: str = secrets.token_urlsafe(16)
-        self.binding: bytes = binding
+        self._request = request
         self.owner: tuple[str, str] = _owner(request)
         name: object = request.params.get("name")
         self.tool: str = name if isinstance(name, str) else request.method
@@ -78,6 +79,11 @@ class SuspendedCall:
         self._patience = patience
         self.updated: anyio.Event = anyio.Event()
         """Set when there is a result, or a question."""
+
+    @cached_property
+    def binding(self) -> bytes:
+        """What its states are bound to; most calls never ask, and large arguments take long."""
+        return _binding(self._request)
 
     @property
     def is_over(self) -> bool:
@@ -153,11 +159,11 @@ class SuspendedCalls:
         call = self._resumed(request) or self._started(request, work)
         try:
             await call.updated.wait()
+            if not call.is_over:
+                return self._park(call)
         except BaseException:
             call.scope.cancel()
             raise
-        if not call.is_over:
-            return self._park(call)
         if call.error is not None:
             raise call.error
         if call.result is None:
@@ -220,7 +226,7 @@ class SuspendedCalls:
         return any(call.owner[0] == tenant for call in self._calls.values())
 
     def _started(self, request: ClientRequest, work: Work) -> SuspendedCall:
-        call = SuspendedCall(request, _binding(request), patience=self._seconds)
+        call = SuspendedCall(request, patience=self._seconds)
         self._group.start_soon(self._run, call, work)
         return call
 
@@ -282,7 +288,6 @@ class SuspendedCalls:
         has_all = self.shares.held(call.owner) >= self._each
         if not has_all and self.shares.admits(call.owner):
             return
-        call.scope.cancel()
         setting = "gateway.parked_each" if has_all else self.shares.setting
         words = (
             "The tool asked a question, and too many of your calls wait for answers already "

@@ -43,11 +43,8 @@ class Apps:
             tool = server.feed.tools.get(original)
             if tool is None or not _is_for_apps(server.definition(original)):
                 continue
-            try:
-                seen = self._tools.find(tool.name, visibility)
-            except ToolNotFoundError:
-                continue
-            if seen.server == tool.server:
+            seen = self._tools.get(tool.name, visibility)
+            if seen is not None and seen.server == tool.server:
                 found[seen.name] = seen
         if len(found) > 1:
             raise ToolNotFoundError(original, nearest=sorted(found))

@@ -60,10 +60,15 @@ class ToolList:
         Raises:
             ToolNotFoundError: when there is none; it names similar tools that the client may see.
         """
-        tool = self._tools.get(name) if isinstance(name, str) else None
-        if tool is None or not visibility.sees(tool):
+        tool = self.get(name, visibility)
+        if tool is None:
             raise ToolNotFoundError(name, nearest=self._nearest(name, visibility))
         return tool
+
+    def get(self, name: object, visibility: Visibility) -> Tool | None:
+        """Return a tool that a client may see, or ``None``; it looks for no similar names."""
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        return tool if tool is not None and visibility.sees(tool) else None
 
     def definition(self, tool: Tool) -> Definition:
         """Return the MCP definition of a tool, with every field that its server sent."""
@@ -114,9 +119,12 @@ class ToolList:
         if isinstance(name, str) and len(names) > MAX_READ:
             start = max(0, bisect_right(names, name) - MAX_READ // 2)
             names = names[start : start + MAX_READ]
-        found = (tool for it in names if (tool := tools.get(it)) is not None)
-        seen = (it.name for it in found if visibility.sees(it) and readable.sees(it))
-        return nearest_names(name, seen)
+
+        def may_tell(name: str) -> bool:
+            tool = tools.get(name)
+            return tool is not None and visibility.sees(tool) and readable.sees(tool)
+
+        return nearest_names(name, names, may_tell=may_tell)
 
     def _sorted(self) -> list[str]:
         names = self._names

@@ -1,7 +1,7 @@
 """RunningTask: a call that runs on its own, with its questions and the state that clients see."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import anyio
@@ -135,8 +135,7 @@ class RunningTask:
     def changed(self, status: TaskStatus, message: str | None, /) -> None:
         """Take the state of the task at the server; its questions come by `ask`."""
         if status is TaskStatus.WORKING:
-            for key in self._left:
-                self._close(key)
+            self._close(self._left)
             self._left.clear()
         if not status.is_final and message != self.record.message:
             self._say(message)
@@ -158,7 +157,9 @@ class RunningTask:
         key = self._key_of(question)
         if key in self._answers:
             return self._answers.pop(key)
-        answered = self._answered.get(key) or self._open(key, question)
+        answered = self._answered.get(key)
+        if answered is None:
+            [answered] = self._open({key: question})
         try:
             with anyio.move_on_after(self._patience):
                 if self._push is not None:
@@ -168,7 +169,7 @@ class RunningTask:
         finally:
             # The next gateway asks it by this key, and takes its answer already before.
             if not (self.scope.cancel_called and self.resumes_later):
-                self._close(key)
+                self._close([key])
         self.stop("unanswered")
         return None
 
@@ -188,15 +189,14 @@ class RunningTask:
             raise RpcError(INTERNAL_ERROR, words)
         self._count += 1
         keys = {f"{self._count}-{key}": key for key in asked}
-        waited = {key: self._open(key, dict(asked[keys[key]])) for key in keys}
+        waited = self._open({key: dict(asked[name]) for key, name in keys.items()})
         try:
             with anyio.move_on_after(self._patience):
-                for answered in waited.values():
+                for answered in waited:
                     await answered.wait()
                 return {keys[key]: self._answers.pop(key) for key in keys}
         finally:
-            for key in keys:
-                self._close(key)
+            self._close(keys)
         self.stop("unanswered")
         await anyio.lowlevel.checkpoint()
         raise AssertionError("a stopped call goes no further")
@@ -237,16 +237,21 @@ class RunningTask:
         self._count += 1
         return f"question-{self._count}"
 
-    def _open(self, key: str, question: dict[str, Any]) -> anyio.Event:
-        self.asked[key] = question
-        answered = self._answered[key] = anyio.Event()
+    def _open(self, questions: Mapping[str, dict[str, Any]]) -> list[anyio.Event]:
+        self.asked.update(questions)
+        answered = {key: anyio.Event() for key in questions}
+        self._answered.update(answered)
         self.noted.set()
+        # Once: all questions are written each time.
         self._change()
-        return answered
+        return list(answered.values())
 
-    def _close(self, key: str) -> None:
-        if self._answered.pop(key, None) is not None or key in self.asked:
+    def _close(self, keys: Iterable[str]) -> None:
+        left = [key for key in keys if key in self.asked or key in self._answered]
+        for key in left:
+            self._answered.pop(key, None)
             self.asked.pop(key, None)
+        if left:
             self._change()
 
     def _say(self, message: str | None) -> None:

@@ -165,8 +165,12 @@ class TaskUpkeep:
         letters = await anyio.to_thread.run_sync(self._table.letters)
         mine = {key: it for key, it in letters.items() if it.task in self._tasks.live}
         for letter in mine.values():
-            running = self._tasks.live[letter.task]
-            running.take(read_object(letter.responses))
+            running = self._tasks.live.get(letter.task)
+            if running is None:
+                continue
+            if running.asked and letter.responses:
+                # In a thread: many large ones may have come.
+                running.take(await anyio.to_thread.run_sync(read_object, letter.responses))
             if letter.cancel:
                 running.stop("cancelled")
         if mine:

@@ -76,6 +76,9 @@ class App:
         self._requests = FairShare(
             "requests", limits.connections, setting="gateway.limits.connections"
         )
+        self._unread = FairShare(
+            "unread bytes", limits.unread_total, setting="gateway.limits.unread_total"
+        )
         self._sessions = FairShare("sessions", limits.sessions, setting="gateway.limits.sessions")
         self._handshake = LegacyHttp(
             pipeline, disconnects=self._disconnects, limits=limits, shares=self._sessions
@@ -115,6 +118,7 @@ class App:
         if scope["type"] != "http":
             raise NotImplementedError(f"Nothing here speaks {scope['type']!r}.")
         request = HttpRequest(scope, receive, send)
+        request.unread = self._unread
         try:
             serve = await self._find(request)
             if serve is not None:
@@ -230,7 +234,9 @@ class App:
 
     def _watch(self) -> None:
         metrics = self._pipeline.metrics
-        metrics.watch_limits(lambda: [self._requests.use(), self._sessions.use()])
+        metrics.watch_limits(
+            lambda: [it.use() for it in (self._requests, self._sessions, self._unread)]
+        )
         metrics.watch(
             "requests_running",
             "Requests being answered.",

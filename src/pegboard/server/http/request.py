@@ -1,13 +1,14 @@
 """HttpRequest: one HTTP request with its headers, body limits and responses."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from anyio.lowlevel import checkpoint
-from mcp_types import INVALID_REQUEST
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.types import Message, Receive, Scope, Send
 
 from pegboard.errors import ConfigError, LimitReachedError
@@ -17,8 +18,12 @@ from pegboard.model.principal import ANONYMOUS, LOCAL, Principal
 from pegboard.server.jsonrpc import encode, error_message
 from pegboard.server.message_limits import BodyTooLargeError, RequestId
 
+if TYPE_CHECKING:
+    from pegboard.policies.fair_share import FairShare
+
 __all__ = [
     "EVENT_STREAM",
+    "LARGE",
     "ClientGoneError",
     "Header",
     "HttpRequest",
@@ -27,6 +32,7 @@ __all__ = [
     "is_json",
     "retry_after",
     "too_many_requests",
+    "too_much_unread",
 ]
 
 
@@ -49,6 +55,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The most sessions of one key; without keys, of one address."""
     unread_bytes: int = 16 * 1024 * 1024
     """How many bytes may wait for a client that does not read its event stream."""
+    unread_total: int = 256 * 1024 * 1024
+    """How many bytes of large responses and events may wait for all clients; one key half."""
     session_idle_seconds: float = 1800.0
     """How long a session lasts without a request or an open stream."""
     keep_alive_seconds: float = 75.0
@@ -95,7 +103,7 @@ class HttpRequest:
 
     __slots__ = (
         *("face", "headers", "is_answered", "is_refused", "on_large", "principal"),
-        *("receive", "scope", "send"),
+        *("receive", "scope", "send", "unread"),
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,6 +123,8 @@ class HttpRequest:
         """Whether the response is an error that this object has sent."""
         self.on_large: Callable[[Principal], None] | None = None
         """Called before the rest of a large body is read; it may raise."""
+        self.unread: FairShare | None = None
+        """The bytes that wait for all clients."""
 
     @property
     def method(self) -> str:
@@ -198,6 +208,25 @@ class HttpRequest:
 
         return receive
 
+    def may_wait(self, size: int) -> bool:
+        """Tell whether so many bytes may wait for the client: they need memory until it reads."""
+        unread = self.unread
+        if unread is None:
+            return True
+        return unread.fits(size) if self.is_local else unread.admits(self.caller, size)
+
+    @contextmanager
+    def waiting(self, size: int) -> Generator[None]:
+        """Count bytes that wait for the client."""
+        holder, unread = self.caller, self.unread
+        if unread is not None:
+            unread.add(holder, size)
+        try:
+            yield
+        finally:
+            if unread is not None:
+                unread.remove(holder, size)
+
     async def respond(
         self, status: int, body: bytes = b"", *, kind: bytes = b"", headers: Iterable[Header] = ()
     ) -> None:
@@ -257,6 +286,15 @@ class HttpRequest:
             400, RpcError(INVALID_REQUEST, f"Invalid {name} header: it is sent once.")
         )
         return True
+
+
+def too_much_unread(size: int) -> RpcError:
+    """Return the error instead of a response that would wait for a client that does not read."""
+    words = (
+        f"The response has {size:,} bytes, and too many of your responses wait until you read them "
+        "(`gateway.limits.unread_total`). The request has run: look before you repeat it."
+    )
+    return RpcError(INTERNAL_ERROR, words)
 
 
 def too_many_requests() -> LimitReachedError:

@@ -1,14 +1,15 @@
 """Response streams: the response to one request, or an event stream that a client keeps open."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Never
 
 import anyio
 from mcp_types import INVALID_REQUEST
 
 from pegboard.gateway.request import RpcError
-from pegboard.server.http.request import EVENT_STREAM, Header, HttpRequest, Limits
+from pegboard.server.http.request import EVENT_STREAM, LARGE, Header, HttpRequest, Limits
 from pegboard.server.jsonrpc import PING, as_event, notification_message
 
 __all__ = ["PushStream", "ResponseStream", "SessionResponseStream"]
@@ -17,6 +18,7 @@ logger: logging.Logger = logging.getLogger("pegboard.server")
 
 SLOWEST_READER = 60.0
 """Seconds after which a client that does not read an event is given up."""
+_FREE = nullcontext()
 
 
 class ResponseStream:
@@ -99,12 +101,19 @@ class ResponseStream:
 
     async def finish(self, status: int, message: bytes, *, headers: Iterable[Header] = ()) -> None:
         """Send the response; status and headers count only if nothing was sent before."""
-        async with self._lock:
+        async with self._last(message):
             self._is_over = True
             if self._is_stream:
                 await self._send(as_event(message), is_last=True)
             else:
                 await self._request.respond_json(status, message, headers=headers)
+
+    @asynccontextmanager
+    async def _last(self, message: bytes) -> AsyncGenerator[None]:
+        # It waits, too, while the client does not read what was sent before.
+        with self._request.waiting(len(message)) if len(message) > LARGE else _FREE:
+            async with self._lock:
+                yield
 
     async def break_off(self) -> None:
         """End without a response; a client that is still connected is told that it was refused."""
@@ -117,21 +126,28 @@ class ResponseStream:
                 await self._request.refuse(401, RpcError(INVALID_REQUEST, words))
 
     async def _send_part(self, event: bytes) -> None:
-        # One event may be larger: a client that reads gets any result.
-        if self._unread > self._most_unread and not self._is_over:
-            self._give_up()
         if self._is_over:
+            return
+        # One event may be larger: a client that reads gets any result.
+        if self._unread > self._most_unread:
+            self._give_up(f"`limits.unread_bytes` is {self._most_unread}")
+            return
+        # A client that reads gets pings, however much its other requests have left unread.
+        needs_room = self._unread or len(event) > LARGE
+        if needs_room and not self._request.may_wait(len(event)):
+            self._give_up("`limits.unread_total`")
             return
         self._unread += len(event)
         try:
-            await self._write(event)
+            with self._request.waiting(len(event)):
+                await self._write(event)
         finally:
             self._unread -= len(event)
 
-    def _give_up(self) -> None:
+    def _give_up(self, limit: str) -> None:
         """Close the stream: more and more would wait for its client."""
         tenant, subject = self._request.caller
-        reason = f"its client reads too slowly (`limits.unread_bytes` is {self._most_unread})"
+        reason = f"its client reads too slowly ({limit})"
         context = {"tenant": tenant, "subject": subject, "reason": reason}
         logger.warning("stream_closed: %r of %r: %s", subject, tenant, reason, extra=context)
         self.abandon()
@@ -174,7 +190,7 @@ class SessionResponseStream(ResponseStream):
     async def end(self, message: bytes, *, headers: Iterable[Header]) -> None:
         """Send the response; the headers count only if nothing was sent before."""
         event = as_event(message)
-        async with self._lock:
+        async with self._last(event):
             self._is_over = True
             if self._is_stream:
                 await self._send(event, is_last=True)

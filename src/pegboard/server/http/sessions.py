@@ -13,7 +13,15 @@ from pegboard.gateway.errors import CutOffError
 from pegboard.gateway.request import Face, RpcError
 from pegboard.policies.fair_share import FairShare, Holder
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
-from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json
+from pegboard.server.http.request import (
+    LARGE,
+    Header,
+    HttpRequest,
+    Limits,
+    accepts,
+    is_json,
+    too_much_unread,
+)
 from pegboard.server.http.response_stream import PushStream, SessionResponseStream
 from pegboard.server.jsonrpc import check_message, error_message, is_request
 from pegboard.server.legacy_session import LegacySession
@@ -214,6 +222,8 @@ class LegacyHttp:
             else:
                 unfinished = _CANCELLED if running.is_cancelled else CutOffError()
                 response = response or error_message(running.id, unfinished)
+                if len(response) > LARGE and not request.may_wait(len(response)):
+                    response = error_message(running.id, too_much_unread(len(response)))
                 await stream.end(response, headers=session.headers)
         finally:
             peer.end(running)

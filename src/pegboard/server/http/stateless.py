@@ -26,7 +26,16 @@ from pegboard.gateway.scopes import MissingScopeError
 from pegboard.model import Tool
 from pegboard.server.http.authentication import HttpAuthenticator
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
-from pegboard.server.http.request import Header, HttpRequest, Limits, accepts, is_json, retry_after
+from pegboard.server.http.request import (
+    LARGE,
+    Header,
+    HttpRequest,
+    Limits,
+    accepts,
+    is_json,
+    retry_after,
+    too_much_unread,
+)
 from pegboard.server.http.response_stream import ResponseStream
 from pegboard.server.jsonrpc import error_message, is_request, not_a_request, result_message
 from pegboard.server.message_limits import RequestId, read_json
@@ -118,8 +127,12 @@ class StatelessHttp:
         try:
             with stream.scope:
                 try:
-                    result = await self._pipeline.respond(client_request)
-                    response = result_message(client_request.id, result)
+                    # The result itself is not kept while the response waits for the client.
+                    response = result_message(
+                        client_request.id, await self._pipeline.respond(client_request)
+                    )
+                    if len(response) > LARGE and not request.may_wait(len(response)):
+                        raise too_much_unread(len(response))
                 except RpcError as error:
                     # A load balancer may send a request elsewhere that we did not begin.
                     is_begun = self._pipeline.gateway.is_ready or isinstance(error, CutOffError)

@@ -32,6 +32,18 @@ _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
     b"connection: close\r\n\r\n"
 )
+_TOO_MANY_CHUNKS = (
+    b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+)
+_READ = 16_384
+"""Bytes that are read at once: they are parsed at a stretch, and may be a thousand requests."""
+_ACCEPTED = 64
+"""Connections that the event loop accepts at a stretch."""
+_BACKLOG = 2048
+"""Connections that may wait until they are accepted."""
+_MOST_HEADERS = 500
+_SMALL_CHUNK = 200
+"""Bytes that the chunks of the largest body have on average, at least."""
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
 
@@ -96,6 +108,7 @@ class HttpServer(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=int(limits.keep_alive_seconds),
                 timeout_graceful_shutdown=end_within,
+                backlog=_ACCEPTED,
             )
         )
         self._is_ending = anyio.Event()
@@ -105,6 +118,12 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
         self.force_exit: bool = self.force_exit or at_once
         self._is_ending.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve; more connections may wait than are accepted at a stretch."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
 
     async def main_loop(self) -> None:
         """Wait for the end, and update the ``Date`` header meanwhile."""
@@ -193,6 +212,7 @@ class _Connection(HttpToolsProtocol):
         self._head: int | None = 0
         """Bytes of the headers or trailers being read; ``None`` while none are read."""
         self._is_in_body = False
+        self._chunks = 0
         self._reading_since: float = self.loop.time()
         """Since when a request is being read; infinity if none is."""
         self._unread = 0
@@ -201,6 +221,7 @@ class _Connection(HttpToolsProtocol):
         """Since when the client has read none of them."""
 
     def connection_made(self, transport: Any) -> None:
+        transport.max_size = _READ
         joined: Any = JoinedWrites(transport)
         super().connection_made(joined)
         if len(self.connections) > self._allowed.kept:
@@ -213,6 +234,9 @@ class _Connection(HttpToolsProtocol):
         joined: Any = self.transport
         joined.flush()
         super().on_response_complete()
+        if self.pipeline:
+            # uvicorn reads on after each response, and so many requests more than it answers.
+            self.flow.pause_reading()
 
     def is_stuck(self, now: float) -> bool:
         """Tell whether the client does not finish its request, or does not read its response.
@@ -239,18 +263,19 @@ class _Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head = 0
+        self._chunks = 0
         self._reading_since = self.loop.time()
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # A trailer would be added to the headers after a proxy before us has checked them.
-        if not self._is_in_body:
+        if not self._is_in_body and len(self.headers) <= _MOST_HEADERS:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._head = None
         self._is_in_body = True
-        if (
+        if len(self.headers) > _MOST_HEADERS or (
             len(self.url) + sum(len(it) + len(value) for it, value in self.headers)
             > self._limits.headers
         ):
@@ -259,6 +284,11 @@ class _Connection(HttpToolsProtocol):
 
     def on_chunk_header(self) -> None:
         self._head = 0  # behind the last chunk there may be trailers without an end
+        self._chunks += 1
+        too_many = self._chunks > self._limits.body // _SMALL_CHUNK + 1
+        if too_many and not self.transport.is_closing():
+            self.transport.write(_TOO_MANY_CHUNKS)
+            self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         self._head = None

@@ -163,6 +163,12 @@ def place_of(frame: FrameType) -> str:
     return _words(own) if called is None else f"{_words(own)} > {_words(called)}"
 
 
+def line_of(frame: FrameType) -> int:
+    """Return the line that a frame is at, or the first of its function while it is at none."""
+    line: int | None = frame.f_lineno
+    return frame.f_code.co_firstlineno if line is None else line
+
+
 def _own_frame(frame: FrameType) -> tuple[FrameType | None, FrameType | None]:
     """Return the innermost frame of Pegboard, and the frame of a library that it has called."""
     own: FrameType | None = frame
@@ -197,7 +203,7 @@ class _Stalls:
         if is_new:
             self._known.add(place)
             own, _ = _own_frame(frame)
-            line = (own or frame).f_lineno
+            line = line_of(own or frame)
             logger.warning(
                 "loop_stall: the event loop used more than %d ms of CPU time at a stretch, "
                 "at %s (line %d)",
