@@ -1,6 +1,9 @@
 """Live updates: tells open pages by server-sent events that what they show has changed."""
 
+import os
 from collections.abc import AsyncGenerator
+from contextlib import suppress
+from time import monotonic
 
 import anyio
 from starlette.responses import Response, StreamingResponse
@@ -23,6 +26,7 @@ class LiveUpdates:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._open: set[anyio.Event] = set()
+        self._log: tuple[float, int] = (0.0, 0)
 
     async def stream(self, page: PageRequest) -> Response:
         """Return the stream of one page, until its browser leaves or the gateway stops."""
@@ -60,4 +64,16 @@ class LiveUpdates:
         tenant = page.tenant
         states = [(it.name, it.state, it.tool_count) for it in tenant.hub.servers.values()]
         numbers = sum(sum(it.values()) for it in self._sources.numbers().values())
-        return tenant.tools.revision, states, numbers
+        clients = len(self._sources.gateway.clients(page.principal.tenant))
+        return tenant.tools.revision, states, numbers, clients, self._length_of_log(page)
+
+    def _length_of_log(self, page: PageRequest) -> int:
+        """Return how long the log is that a person may read; looked at once for all pages."""
+        folder = self._sources.log_of(page.principal.tenant) if page.operates else None
+        if folder is None:
+            return 0
+        now = monotonic()
+        if now - self._log[0] >= _LOOK:
+            with suppress(OSError), os.scandir(folder) as files:
+                self._log = now, sum(it.stat().st_size for it in files)
+        return self._log[1]

@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any
 
 import anyio.to_thread
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from pegboard.console.console_sessions import ConsoleSession
+from pegboard.console.console_sessions import ConsoleSession, is_same
 from pegboard.console.rendering import Language, language_of, rendered
 from pegboard.console.sources import Sources
 from pegboard.gateway.tenants import Tenant
@@ -20,6 +21,7 @@ from pegboard.policies import holds, may_operate
 __all__ = ["LANGUAGE_COOKIE", "Page", "PageRequest", "page"]
 
 LANGUAGE_COOKIE = "pegboard_language"
+_MOST_FIELDS = 500
 
 
 class PageRequest:
@@ -51,6 +53,12 @@ class PageRequest:
         """The language of the page."""
         return language_in(self.request)
 
+    @property
+    def edits(self) -> bool:
+        """Whether the person may change the servers of the tenant."""
+        everything = "*" in self.principal.servers and "*" in self.principal.tools
+        return everything and self.may("admin")
+
     def may(self, scope: Scope) -> bool:
         """Tell whether the person has a scope."""
         return holds(self.principal, scope)
@@ -68,6 +76,25 @@ class PageRequest:
         """Return a parameter of the query, or ``""``."""
         return self.request.query_params.get(name, "")
 
+    async def form(self) -> FormData:
+        """Return the form that was sent.
+
+        Raises:
+            HTTPException: 403 if it was not made for this session.
+        """
+        form = await self.request.form(max_fields=_MOST_FIELDS, max_files=0)
+        if not is_same(str(form.get("csrf", "")), self.session.csrf):
+            raise HTTPException(403, "This form is of an earlier session. Load the page again.")
+        return form
+
+    def note(self, action: str, target: str) -> None:
+        """Record a change in the audit."""
+        if self.sources.audit is not None:
+            principal = self.principal
+            self.sources.audit.note(
+                action, "done", principal=principal, target=target, source="console"
+            )
+
     async def show(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, rendered in a thread."""
         session, request = self.session, self.request
@@ -77,6 +104,8 @@ class PageRequest:
             "csrf": session.csrf,
             "operates": self.operates,
             "can_call": self.may("call"),
+            "administers": self.may("admin"),
+            "edits": self.edits,
             "path": request.url.path,
             "query": request.url.query,
             "signed_in": True,
