@@ -280,15 +280,14 @@ def request_fields(fields: Fields) -> dict[tuple[str, str], list[Field]]:
 
 def answer_fields(fields: Fields) -> dict[tuple[str, str], list[Field]]:
     """The fields of each result of servers, by era and method."""
-    return {
-        (era, method): fields.of(
-            schema_of(kind),
-            {"resultType": "complete"} if era == "modern" else {},
-            era=f"{era} answers",
-        )
-        for era, version in ERAS.items()
-        for method, kind in _of_version(methods.SERVER_RESULTS, version)
-    }
+    found: dict[tuple[str, str], list[Field]] = {}
+    for era, version in ERAS.items():
+        sample = {"resultType": "complete"} if era == "modern" else {}
+        known = _of_version(methods.SERVER_RESULTS, version)
+        # A question to a model has tools, too, and they are tried where they are listed.
+        for method, kind in sorted(known, key=lambda it: it[0] != "tools/list"):
+            found[era, method] = fields.of(schema_of(kind), sample, era=f"{era} answers")
+    return found
 
 
 def sent_fields(fields: Fields) -> dict[tuple[str, str], list[Field]]:

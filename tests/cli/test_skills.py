@@ -66,7 +66,8 @@ def test_skills_are_listed_and_shown(place: Home) -> None:
     [skill] = json.loads(place.main("skills", "list", "--json").stdout)
     assert skill["frontmatter"] == {"name": "refunds", "description": "About refunds"}
     assert [it["path"] for it in skill["files"]] == ["SKILL.md", "refs/A.md"]
-    for name in ("refunds", "skill://acme/refunds/SKILL.md"):
+    # A search shows the second one.
+    for name in ("refunds", "skill:acme/refunds", "skill://acme/refunds/SKILL.md"):
         assert "About refunds" in place.main("skills", "show", name).stdout
         assert place.main("skills", "show", name, "--path", "refs/A.md").stdout == "More.\n"
         shown = json.loads(place.main("skills", "show", name, "--json").stdout)

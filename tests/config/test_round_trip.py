@@ -55,6 +55,7 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "enabled": st.booleans(),
     "lazy": st.booleans(),
     "sharing": st.sampled_from(["shared", "per_client"]),
+    "tasks": st.sampled_from(["always", "declared"]),
     "max_result_chars": st.integers(1, 10**9),
     "idempotent": LISTS,
     "trust_hints": st.booleans(),

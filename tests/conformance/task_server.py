@@ -93,17 +93,33 @@ TOOLS: dict[str, Callable[[Json, float], Json]] = {
 }
 
 
+TASKS: Json = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+REQUIRED = ("failing_job", "test_tool_with_task")
+"""The tools that cannot do without a task."""
+
+
+class UndeclaredError(Exception):
+    """A client that does not say that it has tasks calls a tool that needs one."""
+
+
+def call(name: str, params: Json) -> Json:
+    said = params.get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities", {})
+    if name in REQUIRED and not said.get("extensions", {}).keys() >= TASKS["extensions"].keys():
+        raise UndeclaredError
+    return TOOLS[name](params, time.monotonic())
+
+
 def respond(method: str, params: Json) -> Json:
     match method:
         case "server/discover":
-            can = {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+            can = {"tools": {}, **TASKS}
             hints = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
             return {"supportedVersions": ["2026-07-28"], "capabilities": can, **hints}
         case "tools/list":
             tools = [{"name": it, "inputSchema": {"type": "object"}} for it in TOOLS]
             return {"tools": tools, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
         case "tools/call":
-            return TOOLS[params["name"]](params, time.monotonic())
+            return call(params["name"], params)
         case "tasks/get":
             return {"resultType": "complete", **described(params["taskId"])}
         case "tasks/update":
@@ -123,6 +139,9 @@ def main() -> None:
         said: Json = {"jsonrpc": "2.0", "id": request["id"]}
         try:
             said["result"] = respond(request["method"], request.get("params", {}))
+        except UndeclaredError:
+            data = {"requiredCapabilities": TASKS}
+            said["error"] = {"code": -32021, "message": "It needs tasks.", "data": data}
         except LookupError as error:
             said["error"] = {"code": -32601, "message": f"Unknown: {error}"}
         sys.stdout.write(json.dumps(said) + "\n")

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Generator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -21,21 +22,39 @@ SCENARIOS = (
     "tasks-request-headers",
     "tasks-dispatch-and-envelope",
 )
-"""All but ``tasks-required-task-error``: no tool behind the gateway requires tasks of a client.
+REFUSAL = "tasks-required-task-error"
+"""A tool that needs tasks refuses a client without them: only if its server hears of the client's.
 
-The gateway has them itself, and waits for a client that has none.
+Otherwise no tool behind the gateway needs that of a client: the gateway waits for the client.
 """
 FIXTURE = Path(__file__).with_name("task_server.py")
 
 
+def _gateway(folder: Path, **more: str) -> AbstractContextManager[str]:
+    entry = {"command": sys.executable, "args": [str(FIXTURE)], "protocol": "2026-07-28", **more}
+    return gateway_process({"fixture": {"prefix": "", **entry}}, folder)
+
+
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    entry = {"command": sys.executable, "args": [str(FIXTURE)], "protocol": "2026-07-28"}
-    folder = tmp_path_factory.mktemp("gateway")
-    with gateway_process({"fixture": {"prefix": "", **entry}}, folder) as found:
+    with _gateway(tmp_path_factory.mktemp("gateway")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The gateway before a server that hears of tasks only for clients that have them."""
+    with _gateway(tmp_path_factory.mktemp("gateway"), tasks="declared") as found:
         yield found
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_gateway_has_tasks(origin: str, scenario: str, tmp_path: Path) -> None:
     assert run_scenario(f"{origin}/mcp-full", scenario, "2026-07-28", tmp_path) == []
+
+
+@pytest.mark.parametrize("scenario", [*SCENARIOS, REFUSAL])
+def test_the_gateway_may_leave_tasks_to_the_client(
+    declared: str, scenario: str, tmp_path: Path
+) -> None:
+    assert run_scenario(f"{declared}/mcp-full", scenario, "2026-07-28", tmp_path) == []

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 from bench.measure import Row, table
 from bench.run import SUITES
@@ -13,7 +14,9 @@ from bench.run import SUITES
 from pegboard import errors
 from pegboard.config.network_variables import NETWORK_VARIABLES
 from pegboard.doctor import CheckupState
+from pegboard.gateway import GatewayOptions
 from pegboard.policies import ORDER
+from pegboard.server.http.request import Limits
 from pegboard.upstream import ServerState
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +47,19 @@ def test_every_name_of_a_document_is_where_people_come_from(package: str) -> Non
     page = (ROOT / f"docs/guides/coming-from-{package}.md").read_text("utf-8")
     public = set(importlib.import_module(f"pegboard.compat.{package}").__all__)
     assert public - set(re.findall(r"\w+", page)) == set()
+
+
+def test_every_setting_that_limits_something_is_in_the_table_of_limits() -> None:
+    page = (ROOT / "docs/guides/secure.md").read_text("utf-8")
+    table = page.partition("### Every limit")[2].partition("\n## ")[0]
+    numbers = {
+        field.name
+        for kind in (GatewayOptions, Limits)
+        for field in msgspec.structs.fields(kind)
+        if field.type in (int, float)
+    }
+    no_limits = {"page_size", "ttl_ms", "task_after", "task_lease"}
+    assert numbers - no_limits - set(re.findall(r"\w+", table)) == set()
 
 
 def test_every_state_of_a_server_is_in_the_glossary() -> None:

@@ -219,6 +219,16 @@ async def test_a_client_without_a_hub_shows_it_too() -> None:
     assert tool["description"] == f"Goes{SHOWN} {PERSIAN}."
 
 
+async def test_many_items_that_are_left_out_are_counted_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    items = [{"uri": f"note://{HIDDEN}{it}"} for it in range(50)]
+    assert await listing_cache.visible_items(items, "resources/list", "sly") == []
+    told = [it.message for it in caplog.records if "item_left_out" in it.message]
+    assert len(told) == 21
+    assert told[-1] == "item_left_out: 30 more of resources/list of server 'sly'"
+
+
 async def test_a_long_list_that_hides_much_is_shown_in_turns_with_other_work() -> None:
     turns = 0
 
@@ -234,7 +244,7 @@ async def test_a_long_list_that_hides_much_is_shown_in_turns_with_other_work() -
     async with anyio.create_task_group() as group:
         group.start_soon(count)
         await checkpoint()
-        shown += await vars(listing_cache)["_shown"](items, "resources/list", "sly")
+        shown += await listing_cache.visible_items(items, "resources/list", "sly")
         group.cancel_scope.cancel()
     assert len(shown) == 500
     assert turns >= 500

@@ -9,7 +9,7 @@ from pegboard.errors import SkillIntegrityError
 from pegboard.gateway import Face, Gateway, GatewayOptions, RpcError
 from pegboard.gateway.options import Profile
 from pegboard.model.principal import Principal
-from pegboard.skills import digest_of, raw_content
+from pegboard.skills import digest_of, raw_content, read_entry
 from pegboard.upstream import Era
 from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import Stall, hub
@@ -225,6 +225,13 @@ BAD: dict[str, Any] = {
     "a huge entry": {"frontmatter": {"name": "bad", "description": "x", "y": "z" * 600_000}},
     "not a SKILL.md": {"uri": "skill://bad/README.md"},
     "hidden characters": {"uri": "skill://bad/SKILL.md\u200b"},
+    "a line break": {"uri": "skill://a\nb/bad/SKILL.md", "resources": "dynamic"},
+    "a file with a tab": {
+        "resources": [
+            {"uri": "skill://bad/SKILL.md", "digest": digest_of(b""), "size": 0},
+            {"uri": "skill://bad/a\tb.md", "digest": digest_of(b""), "size": 0},
+        ]
+    },
 }
 
 
@@ -238,6 +245,46 @@ async def test_an_invalid_entry_is_left_out_and_the_others_stay(bad: str) -> Non
         assert await uris_of(caller) == ["docs+skill://good/SKILL.md"]
         with pytest.raises(RpcError):
             await caller.send("skills/get", uri="docs+skill://bad/SKILL.md")
+
+
+async def test_many_invalid_entries_are_counted_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    docs = Publisher("skill://good", page=100)
+    docs.entries |= {f"bad{it}": {} for it in range(50)}
+    async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
+        assert await uris_of(Caller(gateway)) == ["docs+skill://good/SKILL.md"]
+    told = [it.message for it in caplog.records if "skill_left_out" in it.message]
+    assert len(told) == 21
+    assert told[-1].endswith("30 more of its entries are not valid")
+
+
+def test_what_is_shown_of_a_description_is_short_and_hides_nothing() -> None:
+    def summary(description: str) -> str:
+        files = {"SKILL.md": skill_md("git")}
+        entry = entry_of("skill://git", files, description=description)
+        return read_entry(entry, "docs").summary
+
+    assert summary("Use\u202e git.") == "Use\\u202e git."
+    assert summary("x" * 1024) == "x" * 1024
+    assert summary("x" * 60_000) == f"{'x' * 1023}…"
+
+
+class SlyPublisher(Publisher):
+    """Its folders have names and URIs that hide something."""
+
+    async def _directory(self, params: Any) -> dict[str, Any]:
+        found = [("a", "\u202ea"), ("\u202eb", "b")]
+        return {"resources": [{"uri": f"{params.uri}/{it}", "name": name} for it, name in found]}
+
+
+async def test_a_folder_of_a_server_hides_nothing_in_its_names() -> None:
+    docs = SlyPublisher("skill://git", directory_read=True)
+    async with hub(docs.config("docs")) as it, Gateway(it) as gateway:
+        caller = Caller(gateway)
+        await all_skills(caller)
+        listed = await caller.send("resources/directory/read", uri="docs+skill://git")
+    assert listed["resources"] == [{"uri": "docs+skill://git/a", "name": "\\u202ea"}]
 
 
 async def test_one_server_that_fails_or_hangs_hides_no_skill_of_the_others() -> None:

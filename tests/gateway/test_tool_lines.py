@@ -76,6 +76,18 @@ def test_required_parameters_come_first_and_too_many_are_left_out() -> None:
     assert len(written) < 400
 
 
+def test_of_a_schema_with_countless_parts_only_the_first_are_looked_at() -> None:
+    many: Any = {"type": "string"}
+    for _ in range(3):
+        many = {"anyOf": [many] * 20}
+    schema = {"properties": {"a": many, "b": {"type": "integer"}}}
+    assert signature(Tool(name="t", input_schema=schema)).endswith("|any, b?: any)")
+
+
+def test_only_the_beginning_of_a_description_is_looked_at() -> None:
+    assert first_sentence(f"Reads{' ' * 400}a file. And more.") == "Reads"
+
+
 def test_a_description_is_cut_to_its_first_sentence() -> None:
     assert first_sentence("  Reads\na file. And more.") == "Reads"
     assert first_sentence("Reads a file. And more.") == "Reads a file."

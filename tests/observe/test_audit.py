@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,11 @@ def test_what_was_noted_is_there_in_the_next_run_and_in_the_file(tmp_path: Path,
         ("keys.create", "done", "", "team", "abc"),
         ("authenticate", "refused", "expired", "", ""),
     ]
-    assert [it["action"] for it in lines_of(path)] == ["authenticate", "keys.create"]
+    lines = lines_of(path)
+    assert [it["action"] for it in lines] == ["authenticate", "keys.create"]
+    assert [datetime.fromisoformat(it["at"]).timestamp() for it in lines] == pytest.approx(
+        [it.at for it in reversed(kept)], abs=1e-5
+    )
     assert path.stat().st_mode & 0o777 == 0o600
 
 

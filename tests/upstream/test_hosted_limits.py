@@ -1,7 +1,8 @@
 """Responses of a hosted server that are too large, too slow, or never end."""
 
+import gc
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
@@ -10,9 +11,12 @@ from anyio.abc import ByteStream
 
 from pegboard import ConnectionLostError, Hub, ProtocolError, ToolTimeoutError, UpstreamError
 from pegboard.config import Timeouts
+from pegboard.gateway import Gateway
+from tests.gateway.clients import FULL, Caller
 from tests.upstream.board_servers import until
 from tests.upstream.hosted import Host, Say, call, saying, whole
 from tests.upstream.http_servers import answer
+from tests.upstream.scripted_server import PLAIN, scripted
 
 LIMIT = 64 * 1024 * 1024
 PIECE = b"x" * (1 << 20)
@@ -211,3 +215,28 @@ async def test_an_error_page_that_never_ends_is_cut(host: Host) -> None:
         await endless.was_left()
         assert endless.sent < LIMIT
         await works_again(hub, server)
+
+
+@pytest.fixture
+def no_collections() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collections")
+async def test_a_refused_response_does_not_wait_for_the_garbage_collector() -> None:
+    many = f"[{'[],' * 30_000}1]"
+
+    def refused(request: dict[str, Any]) -> bytes:
+        said = f'{{"jsonrpc":"2.0","id":{request["id"]},"result":{{"x":{many}}}}}'
+        return answer("200 OK", said.encode(), **PLAIN)
+
+    def held() -> int:
+        return sum(isinstance(it, ProtocolError) for it in gc.get_objects())
+
+    async with scripted(saying(refused), max_response_values=10_000) as (hub, _):
+        before = held()
+        async with Gateway(hub) as gateway:
+            assert (await Caller(gateway, face=FULL).call("mcp_raw_go"))["isError"]
+            assert held() == before

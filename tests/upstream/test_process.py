@@ -366,6 +366,15 @@ async def test_what_npm_says_of_itself_is_not_among_the_last_words():
     assert process.describe_exit() == "exited with code 1; its last words: no key"
 
 
+async def test_nothing_in_the_last_words_steers_a_terminal():
+    async with spawn(python("import sys; sys.exit('\\x1b[31mred\\x1b]0;title\\x07')")) as process:
+        with anyio.fail_after(5):
+            await process.exited.wait()
+    assert process.describe_exit() == (
+        r"exited with code 1; its last words: \u001b[31mred\u001b]0;title\u0007"
+    )
+
+
 async def test_of_an_error_of_npm_the_last_words_are_what_is_wrong():
     said = (
         "npm error code E404\n"

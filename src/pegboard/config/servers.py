@@ -24,6 +24,7 @@ __all__ = [
     "RegistryOrigin",
     "ServerConfig",
     "Sharing",
+    "TaskOffer",
     "Timeouts",
     "TlsConfig",
     "Transport",
@@ -37,6 +38,8 @@ Protocol = Literal["auto", "legacy", "2026-07-28"]
 """Which protocol era to speak; ``auto`` asks the server once and caches the answer."""
 Sharing = Literal["shared", "per_client"]
 """Whether the clients of a gateway share one connection to the server."""
+TaskOffer = Literal["always", "declared"]
+"""Whether calls may become tasks of the server for all clients, or for those that have tasks."""
 
 MAX_RESPONSE_VALUES = 200_000
 """The most JSON values of one response, unless a server is given another number."""
@@ -188,6 +191,8 @@ class ServerConfig(
     stateless: bool = False
     """Share no session between calls (HTTP only)."""
     sharing: Sharing = "shared"
+    tasks: TaskOffer = "always"
+    """When a server of the modern era hears that it may make a task of a call."""
     max_result_chars: int = 5000
     """A result rendered as text is cut at this length, with a mark."""
     max_response_values: int = MAX_RESPONSE_VALUES

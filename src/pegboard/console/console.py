@@ -1,13 +1,16 @@
 """Console: the web application under ``/console``, with its routes, headers and errors."""
 
 import logging
+import mimetypes
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -28,6 +31,7 @@ from pegboard.console.pages import (
     search,
     server,
     tools,
+    waiting,
 )
 from pegboard.console.rendering import rendered
 from pegboard.console.request import Page, language_in, page
@@ -73,6 +77,8 @@ class Console:
         self._app.state.plans = ConfigPlans()
         self._app.state.diagnoses = Diagnoses()
         self._app.state.issued = keys.IssuedKeys()
+        # Reads files, which the first response with a file must not do on the event loop.
+        mimetypes.init()
 
     async def session_of(self, scope: Scope) -> ConsoleSession | None:
         """Return the session of a request; ``None`` for a browser that was not let in."""
@@ -107,10 +113,10 @@ class Console:
 
 async def _foreign(request: Request) -> Response | None:
     """Return the refusal of a change that a page of another origin sends."""
-    origin = request.headers.get("origin")
-    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    # Without the scheme: a proxy may have ended the TLS.
+    origin = request.headers.get("origin", "").partition("://")[2]
     site = request.headers.get("sec-fetch-site", "same-origin")
-    if origin == own and site in ("same-origin", "none"):
+    if origin and origin == request.headers.get("host") and site in ("same-origin", "none"):
         return None
     return await _told(request, 403, "This form was sent by a page of another address.")
 
@@ -128,6 +134,7 @@ def _routes(updates: LiveUpdates) -> list[Route | Mount]:
         route("/calls", calls.show, name="calls"),
         route("/calls.json", calls.export, name="export"),
         route("/calls/{id}", calls.show_one, name="call"),
+        route("/waiting", waiting.show, name="waiting", methods=("GET", "POST")),
         route("/cost", cost.show, name="cost"),
         route("/keys", keys.show, name="keys", methods=_BOTH),
         route("/configuration", configuration.show, name="configuration", methods=_BOTH),
@@ -149,7 +156,9 @@ _Handler = Callable[[Request, Exception], Awaitable[Response]]
 def _errors() -> dict[type[Exception], _Handler]:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return await _told(request, error.status_code, error.detail)
+        response = await _told(request, error.status_code, error.detail)
+        response.headers.update(error.headers or {})
+        return response
 
     async def ours(request: Request, error: Exception) -> Response:
         return await _told(request, 400, str(error))
@@ -158,7 +167,17 @@ def _errors() -> dict[type[Exception], _Handler]:
         logger.error("page_failed: %s", request.url.path, exc_info=error)
         return await _told(request, 500, "This page failed; the log of the gateway says why.")
 
-    return {HTTPException: http, PegboardError: ours, RpcError: ours, Exception: any_error}
+    async def gone(_request: Request, _error: Exception) -> Response:
+        # The browser has left in the middle of a form.
+        return Response(status_code=400)
+
+    return {
+        HTTPException: http,
+        ClientDisconnect: gone,
+        PegboardError: ours,
+        RpcError: ours,
+        Exception: any_error,
+    }
 
 
 async def _told(request: Request, status: int, words: str) -> Response:
@@ -169,5 +188,7 @@ async def _told(request: Request, status: int, words: str) -> Response:
         "signed_in": request.scope.get("pegboard.session") is not None,
         "path": request.url.path,
     }
-    body = rendered("error.html", language_in(request), values)
+    body = await anyio.to_thread.run_sync(
+        partial(rendered, "error.html", language_in(request), values)
+    )
     return Response(body, status_code=status, media_type="text/html")

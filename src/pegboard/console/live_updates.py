@@ -30,6 +30,7 @@ class LiveUpdates:
 
     async def stream(self, page: PageRequest) -> Response:
         """Return the stream of one page, until its browser leaves or the gateway stops."""
+        page.need("read")
         if len(self._open) >= MOST_STREAMS:
             return Response(status_code=429, headers={"retry-after": "10"})
         return StreamingResponse(self._events(page), media_type="text/event-stream")
@@ -60,12 +61,30 @@ class LiveUpdates:
             self._open.discard(ended)
 
     def _signs(self, page: PageRequest) -> object:
-        """Return values that change whenever a page may show something else."""
-        tenant = page.tenant
-        states = [(it.name, it.state, it.tool_count) for it in tenant.hub.servers.values()]
-        numbers = sum(sum(it.values()) for it in self._sources.numbers().values())
-        clients = len(self._sources.gateway.clients(page.principal.tenant))
-        return tenant.tools.revision, states, numbers, clients, self._length_of_log(page)
+        """Return values that change whenever a page may show something else.
+
+        A person must not learn from them that others do something.
+        """
+        tenant, sources = page.tenant, self._sources
+        own = page.principal.tenant, page.principal.subject
+        states = [
+            (it.name, it.state, it.tool_count)
+            for it in tenant.hub.servers.values()
+            if page.visibility.knows_server(it.name)
+        ]
+        asked = [
+            (it.id, it.key)
+            for it in sources.gateway.questions()
+            if page.operates or (it.tenant, it.subject) == own
+        ]
+        numbers = sum(sum(it.values()) for it in sources.numbers().values()) if page.operates else 0
+        running = sum(
+            page.operates or (it.caller.get("tenant"), it.caller.get("subject")) == own
+            for it in sources.running()
+        )
+        clients = len(sources.gateway.clients(own[0])) if page.may("admin") else 0
+        log = self._length_of_log(page)
+        return tenant.tools.revision, states, numbers, asked, running, clients, log
 
     def _length_of_log(self, page: PageRequest) -> int:
         """Return how long the log is that a person may read; looked at once for all pages."""

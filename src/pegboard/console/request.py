@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio.to_thread
 from starlette.datastructures import FormData
@@ -18,9 +19,10 @@ from pegboard.gateway.visibility import Visibility
 from pegboard.model.principal import Principal, Scope
 from pegboard.policies import holds, may_operate
 
-__all__ = ["LANGUAGE_COOKIE", "Page", "PageRequest", "page"]
+__all__ = ["LANGUAGE_COOKIE", "LOGIN", "Page", "PageRequest", "language_in", "page", "to_login"]
 
 LANGUAGE_COOKIE = "pegboard_language"
+LOGIN = "/console/login"
 _MOST_FIELDS = 500
 
 
@@ -80,7 +82,7 @@ class PageRequest:
         """Return the form that was sent.
 
         Raises:
-            HTTPException: 403 if it was not made for this session.
+            HTTPException: 403 for a form that was not made for this session.
         """
         form = await self.request.form(max_fields=_MOST_FIELDS, max_files=0)
         if not is_same(str(form.get("csrf", "")), self.session.csrf):
@@ -115,6 +117,11 @@ class PageRequest:
         return Response(body, status_code=status, media_type="text/html")
 
 
+def to_login(following: str) -> Response:
+    """Return what leads a browser to the login, and from there to a page."""
+    return RedirectResponse(f"{LOGIN}?{urlencode({'next': following})}", 303)
+
+
 Page = Callable[[PageRequest], Awaitable[Response]]
 
 
@@ -125,7 +132,7 @@ def page(show: Page) -> Callable[[Request], Awaitable[Response]]:
         session: ConsoleSession | None = request.scope.get("pegboard.session")
         if session is None:
             wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(request.url_for("login").include_query_params(next=wanted), 303)
+            return to_login(wanted)
         sources: Sources = request.app.state.sources
         tenant = await sources.gateway.tenant_of(session.principal)
         with tenant:

@@ -13,6 +13,7 @@ from pegboard.gateway.request import ClientRequest
 from pegboard.model.principal import DEFAULT_TENANT
 from pegboard.observe import Audit
 from pegboard.observe.call_entry import CallEntry, CallFilter
+from pegboard.observe.call_reporter import GatewayCall
 from pegboard.policies.fair_share import LimitUse
 from pegboard.reports.latency import Latency
 from pegboard.reports.live_status import CallNumbers
@@ -38,6 +39,8 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     latencies: Callable[[], dict[str, Latency]]
     """How long calls took since the start, by server."""
     limits: Callable[[], Sequence[LimitUse]]
+    running: Callable[[], Sequence[GatewayCall]] = tuple
+    """The calls whose requests run now."""
     calls: KeptCalls | None = None
     """``None`` if no calls are kept."""
     log_folder: Path | None = None

@@ -145,7 +145,7 @@ class DirectoryEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def publisher(self) -> str:
-        """The namespace of the name: the registry has checked that the publisher owns it."""
+        """The namespace of the name; the official registry checks that the publisher owns it."""
         return self.name.partition("/")[0]
 
     @property

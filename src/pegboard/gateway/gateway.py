@@ -1,6 +1,6 @@
 """Gateway: answers the requests of MCP clients on any transport, and drains them at shutdown."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
+from pegboard.gateway.calls.open_questions import OpenQuestion
 from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
@@ -214,6 +215,14 @@ class Gateway(AsyncContextManagerMixin):
     async def hub_of(self, tenant: str) -> Hub | None:
         """Return the hub of a tenant other than the first, if it is open or opening."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
+
+    def questions(self) -> list[OpenQuestion]:
+        """Return the questions of servers that wait for a person, of all callers."""
+        return [] if self._common is None else self._common.questions()
+
+    def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
+        """Answer a question in place of the client; return whether it was still open."""
+        return self._common is not None and self._common.answer(question, response)
 
     async def tenant_of(self, principal: Principal) -> Tenant:
         """Return the tenant of a caller, and open it if necessary.

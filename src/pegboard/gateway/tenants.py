@@ -2,8 +2,9 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import anyio
 import msgspec
@@ -13,6 +14,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from pegboard.errors import PegboardError, ToolNotFoundError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
+from pegboard.gateway.calls.open_questions import OpenQuestion
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.calls.suspended_calls import SuspendedCalls
@@ -85,6 +87,15 @@ class Common:
                 "watched resources", options.watched_resources, setting="gateway.watched_resources"
             ),
         )
+
+    def questions(self) -> list[OpenQuestion]:
+        """Return the questions that wait for a person, of all callers."""
+        return [*self.suspended_calls.questions(), *self.tasks.tasks.questions()]
+
+    def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
+        """Answer a question in place of the client; return whether it was still open."""
+        asks = self.suspended_calls if question.kind == "call" else self.tasks.tasks
+        return asks.answer(question, response)
 
     def limits(self) -> list[LimitUse]:
         """Return how much is used up of each limit."""

@@ -16,6 +16,10 @@ LONGEST_SENTENCE = 160
 _LONGEST_CHOICE = 60
 _MOST_VARIANTS = 20
 _DEEPEST = 4
+_MOST_PARTS = 500
+"""Parts of a schema that one signature looks at; what comes after them is ``any``."""
+_READ = 400
+"""Characters of a description in which its first sentence is looked for."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])|\n")
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
 _MOST = 4096
@@ -81,7 +85,8 @@ def signature(tool: Tool) -> str:
 
 def first_sentence(text: str) -> str:
     """Return the first sentence of a description on one line, cut if it is too long."""
-    sentence = " ".join(_SENTENCE_END.split(text.strip(), maxsplit=1)[0].split())
+    text = text.strip()
+    sentence = " ".join(_SENTENCE_END.split(text[:_READ], maxsplit=1)[0].split())
     if len(sentence) <= LONGEST_SENTENCE:
         return sentence
     return f"{sentence[: LONGEST_SENTENCE - 1].rstrip()}…"
@@ -89,7 +94,7 @@ def first_sentence(text: str) -> str:
 
 def type_name(schema: object, root: Mapping[str, Any]) -> str:
     """Return the type that a part of a schema requires, as signatures write it."""
-    return _type(schema, root, _DEEPEST)
+    return _Types(root).of(schema, _DEEPEST)
 
 
 def _parameters(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -97,45 +102,54 @@ def _parameters(schema: Mapping[str, Any]) -> Iterator[str]:
     listed: Any = schema.get("required")
     needed = cast("Sequence[object]", listed) if isinstance(listed, list | tuple) else ()
     required = {name for name in needed if isinstance(name, str)}
-    for name in sorted(properties, key=lambda it: it not in required):
-        mark = "" if name in required else "?"
-        yield f"{name}{mark}: {type_name(properties[name], schema)}"
+    types = _Types(schema)
+    for is_required in (True, False):
+        for name, part in properties.items():
+            if (name in required) == is_required:
+                mark = "" if is_required else "?"
+                yield f"{name}{mark}: {types.of(part, _DEEPEST)}"
 
 
-def _type(schema: object, root: Mapping[str, Any], depth: int) -> str:
-    part = object_in(schema)
-    if not depth:
-        return "any"
-    target = _REFERENCE.fullmatch(str(part.get("$ref", "")))
-    if target is not None:
-        return _type(_definition(target[1], root), root, depth - 1)
-    if "const" in part:
-        return _choice([part["const"]]) or "any"
-    choices = part.get("enum")
-    if isinstance(choices, list | tuple):
-        written = _choice(cast("Sequence[object]", choices))
-        if written:
-            return written
-    for keyword in ("anyOf", "oneOf"):
-        variants = part.get(keyword)
-        if isinstance(variants, list | tuple):
-            of = cast("Sequence[object]", variants)
-            return _either(of, lambda it: _type(it, root, depth - 1))
-    kind = part.get("type")
-    kinds = cast("Sequence[object]", kind) if isinstance(kind, list | tuple) else [kind]
-    return _either(kinds, lambda it: _named(it, part, root, depth))
+class _Types:
+    """Writes the types of the parts of one schema."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root, self._left = root, _MOST_PARTS
+
+    def of(self, schema: object, depth: int) -> str:
+        part = object_in(schema)
+        self._left -= 1
+        if not depth or self._left < 0:
+            return "any"
+        target = _REFERENCE.fullmatch(str(part.get("$ref", "")))
+        if target is not None:
+            return self.of(_definition(target[1], self._root), depth - 1)
+        if "const" in part:
+            return _choice([part["const"]]) or "any"
+        choices = part.get("enum")
+        if isinstance(choices, list | tuple):
+            written = _choice(cast("Sequence[object]", choices))
+            if written:
+                return written
+        for keyword in ("anyOf", "oneOf"):
+            variants = part.get(keyword)
+            if isinstance(variants, list | tuple):
+                of = cast("Sequence[object]", variants)
+                return _either(of, lambda it: self.of(it, depth - 1))
+        kind = part.get("type")
+        kinds = cast("Sequence[object]", kind) if isinstance(kind, list | tuple) else [kind]
+        return _either(kinds, lambda it: self._named(it, part, depth))
+
+    def _named(self, kind: object, part: Mapping[str, Any], depth: int) -> str:
+        if kind == "array":
+            items = self.of(part.get("items"), depth - 1)
+            return f"({items})[]" if "|" in items else f"{items}[]"
+        return kind if isinstance(kind, str) else "any"
 
 
 def _definition(name: str, root: Mapping[str, Any]) -> object:
     known = object_in(root.get("$defs"))
     return known[name] if name in known else object_in(root.get("definitions")).get(name)
-
-
-def _named(kind: object, part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
-    if kind == "array":
-        items = _type(part.get("items"), root, depth - 1)
-        return f"({items})[]" if "|" in items else f"{items}[]"
-    return kind if isinstance(kind, str) else "any"
 
 
 def _either(variants: Sequence[object], written: Callable[[object], str]) -> str:

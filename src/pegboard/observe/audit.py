@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -317,12 +318,16 @@ class _Backlog:
         self._dropped += len(oldest)
 
 
+def _with_iso_time(record: AuditRecord) -> dict[str, Any]:
+    return {**without_secrets(record), "at": datetime.fromtimestamp(record.at, UTC)}
+
+
 class _InFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def write(self, records: Mapping[str, AuditRecord]) -> None:
-        lines = [msgspec.json.encode(without_secrets(it)) + b"\n" for it in records.values()]
+        lines = [msgspec.json.encode(_with_iso_time(it)) + b"\n" for it in records.values()]
         file = open_file_to_append(self._path)
         try:
             append_lines(file, b"".join(lines))

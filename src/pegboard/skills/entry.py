@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import msgspec
 
-from pegboard.model.hidden_characters import hidden_kinds
+from pegboard.model.hidden_characters import hidden_kinds, visible
 
 __all__ = [
     "DYNAMIC",
@@ -32,6 +32,8 @@ LARGEST_FRONT_MATTER = 64 * 1024
 NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """The names that the Agent Skills specification allows."""
 _LONGEST_URI = 2048
+_LONGEST_DESCRIPTION = 1024
+"""Characters that the Agent Skills specification allows."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _encode = msgspec.json.Encoder().encode
 
@@ -61,6 +63,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Its files by URI; ``None`` when the server generates them."""
     entry: Mapping[str, Any]
     """The entry as the server wrote it."""
+    summary: str
+    """The description as it is shown: cut if it is too long, with hidden characters as escapes."""
+    size: int
+    """How many bytes the entry has."""
 
     @property
     def root(self) -> str:
@@ -86,7 +92,8 @@ def read_entry(raw: object, server: str | None) -> Skill:
     if not isinstance(raw, dict):
         raise InvalidSkill("its entry is not an object")
     entry = cast("dict[str, Any]", raw)
-    if _size(entry) > LARGEST_ENTRY:
+    size = _size(entry)
+    if size > LARGEST_ENTRY:
         raise InvalidSkill(f"its entry has more than {LARGEST_ENTRY} bytes")
     uri = _uri(entry.get("uri"))
     front: object = entry.get("frontmatter")
@@ -102,6 +109,8 @@ def read_entry(raw: object, server: str | None) -> Skill:
         description=description,
         files=_files(entry.get("resources"), uri),
         entry=entry,
+        summary=_summary(description),
+        size=size,
     )
 
 
@@ -123,8 +132,14 @@ def described(front: Mapping[str, Any]) -> tuple[str, str]:
     return name, description
 
 
+def _summary(description: str) -> str:
+    if len(description) > _LONGEST_DESCRIPTION:
+        description = f"{description[: _LONGEST_DESCRIPTION - 1]}…"
+    return visible(description)
+
+
 def _uri(uri: object) -> str:
-    if not isinstance(uri, str) or len(uri) > _LONGEST_URI or hidden_kinds(uri):
+    if not _is_uri(uri):
         raise InvalidSkill("its `uri` is missing, too long, or has hidden characters")
     scheme, _, path = uri.partition("://")
     steps = path.split("/")
@@ -158,7 +173,7 @@ def _files(listed: object, uri: str) -> dict[str, SkillFile] | None:
 def _file(item: object, root: str) -> tuple[str, SkillFile]:
     said = cast("dict[str, object]", item) if isinstance(item, dict) else {}
     uri, digest, size = said.get("uri"), said.get("digest"), said.get("size")
-    if not isinstance(uri, str) or len(uri) > _LONGEST_URI or hidden_kinds(uri):
+    if not _is_uri(uri):
         raise InvalidSkill("its `resources` have a file without a valid `uri`")
     steps = uri.removeprefix(root).split("/")
     if not uri.startswith(root) or not {"", ".", ".."}.isdisjoint(steps):
@@ -168,6 +183,13 @@ def _file(item: object, root: str) -> tuple[str, SkillFile]:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise InvalidSkill("a file in its `resources` has no `size`")
     return uri, SkillFile(digest, size)
+
+
+def _is_uri(value: object) -> TypeGuard[str]:
+    if not isinstance(value, str) or len(value) > _LONGEST_URI:
+        return False
+    # A line break would forge a line of what models read.
+    return value.isprintable() and not hidden_kinds(value)
 
 
 def _size(value: object) -> int:

@@ -151,6 +151,13 @@ async def test_a_tool_that_is_run_by_call_tool_becomes_a_task_after_its_own_time
         assert len(text_of(long)) < 6000
 
 
+@pytest.mark.parametrize("pattern", ["desk", "mcp_desk_sl*"])
+async def test_a_time_may_be_of_a_server_or_of_some_tools(pattern: str) -> None:
+    times = {"other": 600, pattern: 0, "*": 600}
+    async with gateway_with(SlowDesk(), task_after_for=times) as gateway:
+        assert (await modern(gateway).call(SLOW))["resultType"] == "task"
+
+
 @pytest.mark.parametrize("method", ["tasks/list", "tasks/result"])
 async def test_methods_of_the_handshake_era_do_not_exist(method: str) -> None:
     async with gateway_with(SlowDesk()) as gateway:

@@ -113,25 +113,17 @@ async def test_a_task_is_cancelled_at_its_server(client: Any, era: str) -> None:
 
 async def test_the_inputs_of_a_modern_task_are_questions_of_the_task() -> None:
     server = TaskServer("modern")
-    form = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
-    asked = {key: {"method": "elicitation/create", "params": form} for key in ("a", "b")}
     async with before(server, "modern") as gateway:
         caller = modern(gateway, elicitation={})
-        wants = {"status": "input_required", "inputRequests": asked}
-        task = await made_by(caller, "go", states=[wants])
-        with anyio.fail_after(10):
-            while len((await became(caller, task, "input_required"))["inputRequests"]) < 2:
-                await checkpoint()
-        found = await became(caller, task, "input_required")
-        said = {"action": "accept", "content": {}}
-        first, second = found["inputRequests"]
-        await caller.send("tasks/update", taskId=task, inputResponses={first: said})
+        task = await made_by(caller, "go", states=[ASKING])
+        first, second = (await questions_of(caller, task)).values()
+        await caller.send("tasks/update", taskId=task, inputResponses={first: SAID})
         left = await became(caller, task, "input_required")
         assert list(left["inputRequests"]) == [second]
-        await caller.send("tasks/update", taskId=task, inputResponses={second: said})
+        await caller.send("tasks/update", taskId=task, inputResponses={second: SAID})
         assert (await ended(caller, task))["status"] == "completed"
         [update] = server.asked("tasks/update")
-        assert update["inputResponses"] == {"a": said, "b": said}
+        assert update["inputResponses"] == {"a": SAID, "b": SAID}
 
 
 @eras
@@ -176,6 +168,57 @@ async def test_a_gateway_that_stops_leaves_the_task_to_the_next(
     [record] = records
     assert (record.tool, record.server, record.outcome) == (f"mcp_it_{TOOLS[era]}", "it", "ok")
     assert len(server.asked("tools/call")) == 1
+
+
+def form(message: str) -> dict[str, Any]:
+    params = {"message": message, "requestedSchema": {"type": "object", "properties": {}}}
+    return {"method": "elicitation/create", "params": params}
+
+
+ASKING = {
+    "status": "input_required",
+    "inputRequests": {"a": form("Which ace?"), "b": form("Which bee?")},
+}
+SAID = {"action": "accept", "content": {}}
+
+
+async def questions_of(caller: Caller, task: str) -> dict[str, Any]:
+    """Return the questions of a task once both are open, by the words that they have."""
+    with anyio.fail_after(20):
+        while len((found := await became(caller, task, "input_required"))["inputRequests"]) < 2:
+            await checkpoint()
+    return {it["params"]["message"]: key for key, it in found["inputRequests"].items()}
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_question_has_one_key_at_all_gateways_and_no_key_has_two_questions(
+    stores: list[Store], is_killed: bool
+) -> None:
+    server = TaskServer("modern")
+    async with before(server, "modern", stores[0]) as gateway:
+        caller = modern(gateway, elicitation={})
+        task = await made_by(caller, "go", states=[ASKING])
+        asked = await questions_of(caller, task)
+        await caller.send("tasks/update", taskId=task, inputResponses={asked["Which ace?"]: SAID})
+        with anyio.fail_after(10):
+            while "bee" not in (record := await stored_of(stores[1], task)).asked:
+                await checkpoint()
+            while "ace" in (record := await stored_of(stores[1], task)).asked:
+                await checkpoint()
+        await gateway.drain(600)
+    if is_killed:
+        # The store has what it had then.
+        await to_thread.run_sync(TaskTable(stores[1]).save, record)
+    async with before(server, "modern", stores[1]) as gateway:
+        caller = modern(gateway, elicitation={})
+        again = await questions_of(caller, task)
+        assert again["Which bee?"] == asked["Which bee?"]
+        # That answer never reached the server, and the client would not answer its key twice.
+        assert again["Which ace?"] not in asked.values()
+        answers = dict.fromkeys(again.values(), SAID)
+        await caller.send("tasks/update", taskId=task, inputResponses=answers)
+        assert (await ended(caller, task))["status"] == "completed"
+    assert [it["inputResponses"] for it in server.asked("tasks/update")] == [{"a": SAID, "b": SAID}]
 
 
 @eras

@@ -72,8 +72,9 @@ async def test_another_gateway_cancels_a_task(stores: list[Store]) -> None:
     async with gateway_at(stores[0], desk) as one, gateway_at(stores[1], SlowDesk()) as two:
         task = (await modern(one).call(SLOW))["taskId"]
         await modern(two).send("tasks/cancel", taskId=task)
-        assert (await ended(modern(two), task))["status"] == "cancelled"
-        assert (await modern(one).send("tasks/get", taskId=task))["status"] == "cancelled"
+        # Its own gateway writes the end to the store first, so the other one may know it earlier.
+        for gateway in (two, one):
+            assert (await ended(modern(gateway), task))["status"] == "cancelled"
 
 
 async def test_another_gateway_takes_the_answer_to_a_question(stores: list[Store]) -> None:

@@ -130,6 +130,18 @@ async def test_the_requests_about_a_task_name_it_and_say_what_the_client_can(era
             assert asked == {"taskId": "task-1"}
 
 
+@pytest.mark.parametrize("has_tasks", [True, False])
+async def test_a_server_may_hear_of_tasks_only_for_clients_that_have_them(has_tasks: bool) -> None:
+    context = CallContext(capabilities={"roots": {}}, task=Watcher() if has_tasks else None)
+    async with serving("memory", "modern", tasks="declared") as (hub, server):
+        assert (await call(hub, DONE, context=context)).text() == "done"
+        for method, is_told in (("tools/call", has_tasks), ("tasks/get", True)):
+            for asked in server.asked(method):
+                said = asked["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+                assert said["roots"] == {}
+                assert ("io.modelcontextprotocol/tasks" in said.get("extensions", {})) is is_told
+
+
 @ERAS
 @pytest.mark.parametrize("limit", ["setting", "ttl"])
 async def test_a_task_that_never_ends_is_cancelled_at_its_limit(era: str, limit: str) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pegboard.gateway import Gateway
+from pegboard.gateway import Gateway, RpcError
+from pegboard.model.json_values import object_in
 from pegboard.upstream import Era
 from tests.gateway.clients import FULL, Caller, text_of
 from tests.upstream.tasks.serving import WORKING, serving
@@ -54,19 +55,31 @@ async def test_a_question_of_a_task_is_pushed_to_a_client_of_the_handshake_era(s
         assert [method for method, _ in caller.wire.asked] == ["elicitation/create"]
 
 
-async def test_a_client_of_the_modern_era_is_asked_by_a_result_of_a_core_task() -> None:
+@pytest.mark.parametrize("is_full", [True, False])
+@pytest.mark.parametrize("server", ["modern", "handshake"])
+async def test_a_question_of_a_task_is_a_result_for_a_client_of_the_modern_era(
+    server: str, is_full: bool
+) -> None:
     async with (
-        serving("stdio", "handshake", relays_questions=True) as (hub, _),
+        serving("stdio", server, relays_questions=True) as (hub, _),
         Gateway(hub) as gateway,
     ):
-        caller = Caller(gateway, "modern", face=FULL, elicitation={})
-        script = {"states": [{"status": "input_required"}], "question": QUESTION}
+        caller = Caller(gateway, "modern", face=FULL if is_full else None, elicitation={})
+        asking = {"status": "input_required", "inputRequests": {"who": QUESTION}}
+        script = {"states": [asking], "question": QUESTION}
         call: dict[str, Any] = {"name": "mcp_it_go", "arguments": script}
+        if not is_full:
+            call = {"name": "call_tool", "arguments": call}
         asked = await caller.send("tools/call", **call)
         assert asked["resultType"] == "input_required"
+        assert [it["method"] for it in asked["inputRequests"].values()] == ["elicitation/create"]
         [key] = asked["inputRequests"]
         more = {"inputResponses": {key: YES}, "requestState": asked["requestState"]}
         assert "Ann" in text_of(await caller.send("tools/call", **call, **more))
+        # The task is over, and the server neither hears of the state nor works once more.
+        with pytest.raises(RpcError) as late:
+            await caller.send("tools/call", **call, **more)
+        assert object_in(late.value.data)["reason"] == "invalid_request_state"
 
 
 @CELLS

@@ -48,6 +48,7 @@ _TYPES = ("stdio", "sse", "http", "streamable_http", "websocket")
 _MOST_SECONDS = 3600
 _AS_IT_IS = (
     *("bearer_token", "protocol", "prefix", "category", "lazy", "stateless", "sharing"),
+    *("tasks",),
     *("max_result_chars", "max_response_values", "trust_hints", "inherit_network"),
 )
 _LISTS = ("allow", "deny", "tags", "idempotent")

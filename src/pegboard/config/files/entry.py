@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from pegboard.config.servers import Protocol, Sharing
+from pegboard.config.servers import Protocol, Sharing, TaskOffer
 
 __all__ = [
     "IGNORED",
@@ -224,6 +224,13 @@ class ServerEntry(msgspec.Struct, kw_only=True):
     ] = None
     sharing: Annotated[
         Sharing | None, Meta(description="Whether clients share one connection to the server.")
+    ] = None
+    tasks: Annotated[
+        TaskOffer | None,
+        Meta(
+            description="Whether the server may make tasks of all calls, or only of those of "
+            "clients that have tasks."
+        ),
     ] = None
     max_result_chars: Annotated[
         Annotated[int, Meta(ge=1)] | None,

@@ -23,7 +23,7 @@ async def show(page: PageRequest) -> Response:
     listed = (await asked(page, "tools/list", {}, surface="search"))["tools"]
     lists = [("/mcp-search", "tools to find and call others", listed)]
     surfaces = list(surface_costs(tools, lists, pinned=(), cost_of=estimated))
-    usage = page.tenant.hub.registry.usage()
+    usage = await anyio.to_thread.run_sync(page.tenant.hub.registry.usage)
     used = {name for name, it in usage.items() if it.use_frequency}
     unused = [it for it in tools if it.name not in used] if page.operates else []
     servers = [

@@ -3,6 +3,7 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+import anyio.to_thread
 from starlette.responses import Response
 
 from pegboard.console.request import PageRequest
@@ -19,9 +20,9 @@ async def show(page: PageRequest) -> Response:
     sources = page.sources
     return await page.show(
         "health.html",
-        version=installed_version(),
+        version=await anyio.to_thread.run_sync(installed_version),
         python=platform.python_version(),
-        packages=[(it, _version(it)) for it in _PACKAGES],
+        packages=await anyio.to_thread.run_sync(_versions),
         limits=sources.limits() if page.operates else None,
         is_ready=sources.gateway.is_ready,
         busy=sources.gateway.busy,
@@ -29,6 +30,10 @@ async def show(page: PageRequest) -> Response:
         storage=sources.storage,
         is_kept=sources.calls is not None,
     )
+
+
+def _versions() -> list[tuple[str, str | None]]:
+    return [(it, _version(it)) for it in _PACKAGES]
 
 
 def _version(package: str) -> str | None:

@@ -1,16 +1,16 @@
 """Login: one-time links, the form for a key or a token, the choice of a language, logging out."""
 
 from functools import partial
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from pegboard.console.console_sessions import SESSION_SECONDS, ConsoleSessions, is_same
 from pegboard.console.rendering import LANGUAGES, rendered
-from pegboard.console.request import LANGUAGE_COOKIE, language_in
+from pegboard.console.request import LANGUAGE_COOKIE, LOGIN, language_in, to_login
 from pegboard.errors import UnauthenticatedError
 
 __all__ = ["choose_language", "cookie_name", "enter", "log_out", "show"]
@@ -30,6 +30,10 @@ async def show(request: Request) -> Response:
     """Show the form, or take the credential of a person and let the browser in."""
     sessions: ConsoleSessions = request.app.state.sessions
     following = _within(request.query_params.get("next", ""))
+    if request.headers.get("sec-fetch-site") == "cross-site" and request.method != "POST":
+        # A link of another site leads here, so the browser has kept its cookie back. It sends the
+        # cookie when this page leads on.
+        return HTMLResponse("", headers={"refresh": f"0; url={following}"})
     error = ""
     if request.method == "POST":
         form = await request.form(max_fields=_MOST_FIELDS, max_files=0)
@@ -59,9 +63,7 @@ async def enter(request: Request) -> Response:
     cookie = sessions.follow_link(request.query_params.get("link", ""))
     following = _within(request.query_params.get("next", ""))
     if cookie is None:
-        return RedirectResponse(
-            request.url_for("login").include_query_params(next=following, spent="1"), 303
-        )
+        return to_login(following)
     return _let_in(request, cookie, following)
 
 
@@ -70,7 +72,7 @@ async def log_out(request: Request) -> Response:
     await _check_form(request)
     sessions: ConsoleSessions = request.app.state.sessions
     sessions.log_out(request.cookies.get(cookie_name(request.scope), ""))
-    response = RedirectResponse(request.url_for("login"), 303)
+    response = RedirectResponse(LOGIN, 303)
     response.delete_cookie(cookie_name(request.scope), path=_ROOT)
     return response
 
@@ -109,14 +111,20 @@ def _let_in(request: Request, cookie: str, following: str) -> Response:
         path=_ROOT,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        # A proxy may have ended the TLS; the browser knows what it speaks.
+        secure=request.headers.get("origin", "").startswith("https:"),
     )
     return response
 
 
 def _within(path: str) -> str:
     """Return a path of the console; for anything else, the first page."""
-    parts = urlsplit(path)
+    try:
+        parts = urlsplit(path)
+    except ValueError:
+        return _ROOT
     is_own = not parts.scheme and not parts.netloc and "\\" not in path
     is_page = parts.path == _ROOT or parts.path.startswith(f"{_ROOT}/")
-    return path if is_own and is_page and path.isprintable() else _ROOT
+    # A browser goes up for `..`, also if its dots are escaped.
+    goes_up = ".." in unquote(parts.path).split("/")
+    return path if is_own and is_page and not goes_up and path.isprintable() else _ROOT

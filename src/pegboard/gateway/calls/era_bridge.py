@@ -4,9 +4,10 @@
 |---|---|---|
 | legacy | either | the gateway asks the client while the call runs |
 | modern | modern | the question is the result; the repeated call passes the answer on |
+| modern | modern, in a task | as below: the call goes on at the server while the client is asked |
 | modern | legacy | the call is parked, and the question is the result; the repeat resumes it |
 
-A call that is a task asks through the task, whatever the eras.
+A call that is a task of the client asks through that task, whatever the eras.
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -35,6 +36,9 @@ from pegboard.upstream import (
     UpstreamServer,
     context_of_call,
 )
+from pegboard.upstream.connection import Negotiated
+from pegboard.upstream.messages.extensions import declares
+from pegboard.upstream.messages.protocol import TASKS
 
 __all__ = ["Bridge", "client_key"]
 
@@ -74,7 +78,10 @@ class Bridge:
         negotiated = server.connection.negotiated
         is_modern = negotiated is not None and negotiated.era == "modern"
         can, state = request.client.capabilities, request.params.get("requestState")
-        if is_modern or (state is None and _KINDS.keys().isdisjoint(can)):
+        is_parked = state is not None or not _KINDS.keys().isdisjoint(can)
+        if is_parked and negotiated is not None and is_modern:
+            is_parked = "extensions" in negotiated.capabilities and self._asks(request, negotiated)
+        if not is_parked:
             meta = object_in(request.params.get("_meta"))
             is_told = "progressToken" in meta or LOG_LEVEL in meta
             notifier = CallNotifier(request) if is_told else None
@@ -95,6 +102,15 @@ class Bridge:
             return result
 
         return await self._suspended_calls.run(request, parked)
+
+    def _asks(self, request: ClientRequest, negotiated: Negotiated) -> bool:
+        """Tell whether a server of the modern era may ask in the middle of the call, or has.
+
+        It asks by results, unless it has made a task of the call.
+        """
+        if request.params.get("requestState") is not None:
+            return self._suspended_calls.made(request)
+        return request.method == "tools/call" and declares(negotiated.capabilities, TASKS)
 
     async def _pushed(self, request: ClientRequest, server: str, work: Work) -> dict[str, Any]:
         session = self._sessions.find(request.client)

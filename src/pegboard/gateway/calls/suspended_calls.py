@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from time import monotonic
+from time import monotonic, time
 from typing import Any, cast
 
 import anyio
@@ -19,6 +19,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from pegboard.errors import LimitReachedError
 from pegboard.gateway.calls.call_notifier import CallNotifier
+from pegboard.gateway.calls.open_questions import OpenQuestion
 from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.policies.fair_share import FairShare
 
@@ -38,6 +39,9 @@ class SuspendedCall:
         self.id: str = secrets.token_urlsafe(16)
         self.binding: bytes = binding
         self.owner: tuple[str, str] = _owner(request)
+        name: object = request.params.get("name")
+        self.tool: str = name if isinstance(name, str) else request.method
+        """What is called, as the client named it."""
         self.notifier: CallNotifier = CallNotifier(request)
         self.round: int = 0
         self.has_place: bool = False
@@ -141,6 +145,14 @@ class SuspendedCalls:
             raise RpcError(INTERNAL_ERROR, "The call was cancelled before it ended.")
         return call.result
 
+    def made(self, request: ClientRequest) -> bool:
+        """Tell whether the state of a request was made here for this call, perhaps long ago."""
+        state: object = request.params.get("requestState")
+        if not isinstance(state, str):
+            return False
+        signed = state.rpartition(".")[0]
+        return hmac.compare_digest(_bytes(state), _bytes(self._signed(signed, _binding(request))))
+
     def count(self, request: ClientRequest) -> int:
         """Return how many calls of a caller are parked, without the one that it now resumes."""
         if not self._calls:
@@ -149,6 +161,39 @@ class SuspendedCalls:
         owner = _owner(request)
         theirs = sum(1 for call in self._calls.values() if call.owner == owner)
         return theirs - (theirs > 0 and self._found(request) is not None)
+
+    def questions(self) -> list[OpenQuestion]:
+        """Return the questions of the parked calls, the oldest first."""
+        self._sweep()
+        ends = time() - monotonic()
+        return [
+            OpenQuestion(
+                kind="call",
+                id=call.id,
+                key=key,
+                method=asked["method"],
+                params=asked["params"],
+                tool=call.tool,
+                tenant=call.owner[0],
+                subject=call.owner[1],
+                until=None if call.waiting_until is None else ends + call.waiting_until,
+            )
+            for call in self._calls.values()
+            for key, asked in call.asked.items()
+        ]
+
+    def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
+        """Answer a question in place of the client, which gets the result when it asks again.
+
+        Returns:
+            whether the question was still open.
+        """
+        self._sweep()
+        call = self._calls.get(question.id)
+        if call is None or question.key not in call.asked:
+            return False
+        call.take({question.key: response})
+        return True
 
     def waits_in(self, tenant: str) -> bool:
         """Tell whether calls of a tenant are parked."""
@@ -227,9 +272,11 @@ class SuspendedCalls:
         raise LimitReachedError(words, setting=setting, retry_after=_SOON)
 
     def _state(self, call: SuspendedCall) -> str:
-        signed = f"{_MARK}{call.id}.{call.round}"
-        message = signed.encode() + call.binding
-        return f"{signed}.{hmac.new(self._key, message, hashlib.sha256).hexdigest()}"
+        return self._signed(f"{_MARK}{call.id}.{call.round}", call.binding)
+
+    def _signed(self, text: str, binding: bytes) -> str:
+        message = _bytes(text) + binding
+        return f"{text}.{hmac.new(self._key, message, hashlib.sha256).hexdigest()}"
 
     def _sweep(self) -> None:
         now = monotonic()

@@ -28,7 +28,7 @@ from pegboard.upstream import (
     UpstreamServer,
 )
 
-__all__ = ["LARGEST_ITEM", "Items", "Kind", "ListingCache", "page_of"]
+__all__ = ["LARGEST_ITEM", "Items", "Kind", "ListingCache", "page_of", "visible_items"]
 
 logger: logging.Logger = logging.getLogger("pegboard.gateway")
 
@@ -44,6 +44,8 @@ LARGEST_ITEM = 256 * 1024
 """Bytes that one resource, template or prompt of a list may have, as a tool."""
 _TURN = 64 * 1024
 _LONGEST_NAME = 200
+_MOST_TOLD = 20
+"""So many items that are left out of a list are named in the log; the others are counted."""
 _AFTER_FAILURE = 10.0
 """Seconds until a server whose list failed is asked again, unless it reports a change."""
 
@@ -165,7 +167,7 @@ class ListingCache:
         before, known.is_stale = known.items, False
         try:
             listed = await server.list_all(kind)
-            known.items = await _shown(listed, kind, server.config.name)
+            known.items = await visible_items(listed, kind, server.config.name)
             known.listed_at = monotonic()
         except PegboardError as error:
             self._failed(kind, server.config.name, known, error)
@@ -188,23 +190,21 @@ class ListingCache:
         logger.warning("list_failed: %s of %r: %s", kind, name, error, extra=context)
 
 
-async def _shown(listed: Items, kind: Kind, server: str) -> Items:
+async def visible_items(listed: Items, kind: Kind, server: str) -> Items:
     """Return the items of a list with hidden characters shown as escapes, in turns with others.
 
     Clients send a URI back as it is, so an item whose URI hides something is left out. The name of
     a prompt gets another form in the gateway anyway.
     """
-    key, items, done = _NAMED[kind], Items(), 0
+    key, items, done, left_out = _NAMED[kind], Items(), 0, 0
     for item in listed:
         if not isinstance(item, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             continue
         size = _size(item)
         done += size
         if size > LARGEST_ITEM:
-            words = f"it has more than {LARGEST_ITEM} bytes"
-            context = {"server": server, "reason": words}
-            name = str(item.get(key))[:_LONGEST_NAME]
-            logger.warning("item_left_out: %r of server %r: %s", name, server, words, extra=context)
+            left_out += 1
+            _left_out(item.get(key), server, f"it has more than {LARGEST_ITEM} bytes", left_out)
             continue
         shown = visible_json(item)
         if shown is not item or done > _TURN:
@@ -213,15 +213,22 @@ async def _shown(listed: Items, kind: Kind, server: str) -> Items:
             await checkpoint()
         if shown is not item and key in item:
             if key != "name" and visible_json(item[key]) != item[key]:
-                words = "its URI has hidden characters"
-                context = {"server": server, "reason": words}
-                name = str(item[key])[:_LONGEST_NAME]
-                text = "item_left_out: %r of server %r: %s"
-                logger.warning(text, name, server, words, extra=context)
+                left_out += 1
+                _left_out(item[key], server, "its URI has hidden characters", left_out)
                 continue
             shown = {**shown, key: item[key]}
         items.append(shown)
+    if left_out > _MOST_TOLD:
+        words = "item_left_out: %d more of %s of server %r"
+        logger.warning(words, left_out - _MOST_TOLD, kind, server, extra={"server": server})
     return items
+
+
+def _left_out(named: object, server: str, reason: str, number: int) -> None:
+    if number <= _MOST_TOLD:
+        context = {"server": server, "reason": reason}
+        name = str(named)[:_LONGEST_NAME]
+        logger.warning("item_left_out: %r of server %r: %s", name, server, reason, extra=context)
 
 
 def _size(item: Any) -> int:

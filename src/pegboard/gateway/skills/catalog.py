@@ -10,15 +10,15 @@ from mcp_types import INVALID_PARAMS
 from pegboard.errors import ServerNotFoundError, SkillNotFoundError
 from pegboard.gateway.catalog.tool_list import NO_CURSOR, cursor_after, position_of
 from pegboard.gateway.request import RpcError
-from pegboard.gateway.resource_uris import ResourceUris
+from pegboard.gateway.resource_uris import ResourceUris, server_of
 from pegboard.gateway.skills.listings import CacheHints, SkillListings
 from pegboard.gateway.tool_lines import first_sentence
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import Hub
 from pegboard.model import Tool
-from pegboard.model.hidden_characters import visible
 from pegboard.model.tool_names import MAX_READ, nearest_names
 from pegboard.skills import Skill
+from pegboard.skills.entry import MAIN
 
 __all__ = ["ShownSkill", "SkillCatalog", "SkillLine", "shown_entry"]
 
@@ -60,12 +60,10 @@ class ShownSkill(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     label: str
     """What models call it: the server and the path, such as ``docs/git-workflow``."""
     description: str
-    """Without hidden characters."""
+    """Without hidden characters, and not too long."""
     line: SkillLine
     document: Tool
     """What the search index has of it."""
-    size: int
-    """How many bytes its entry has."""
 
 
 class SkillCatalog:
@@ -169,7 +167,9 @@ class SkillCatalog:
         return found if found is not None and self.sees(found, visibility) else None
 
     def named(self, name: str, visibility: Visibility) -> ShownSkill:
-        """Return the skill that a model means: by label, by URI, or by a name that only one has.
+        """Return the skill that is meant: by label, by URI, or by a name that only one has.
+
+        The name may also be the label of a gateway behind this one.
 
         Raises:
             SkillNotFoundError: when there is none that the client may see, or there are several.
@@ -179,7 +179,7 @@ class SkillCatalog:
         if found is not None and self.sees(found, visibility):
             return found
         seen = self.seen(visibility)
-        alike = [it for it in seen if it.skill.name == wanted]
+        alike = [it for it in seen if wanted in (it.skill.name, _label_in(it.uri))]
         if len(alike) == 1:
             return alike[0]
         labels = [it.label for it in alike or seen[:MAX_READ]]
@@ -202,10 +202,10 @@ class SkillCatalog:
         page: list[dict[str, Any]] = []
         done, last = 0, ""
         for it in seen[start:]:
-            if len(page) == size or (page and done + it.size > _PAGE_BYTES):
+            if len(page) == size or (page and done + it.skill.size > _PAGE_BYTES):
                 return {"skills": page, "nextCursor": cursor_after(last)}
             page.append(shown_entry(it.skill, self))
-            done, last = done + it.size, it.uri
+            done, last = done + it.skill.size, it.uri
         return {"skills": page}
 
     def hints(self, most: CacheHints) -> CacheHints:
@@ -225,11 +225,21 @@ def shown_entry(skill: Skill, catalog: SkillCatalog) -> dict[str, Any]:
     return found
 
 
+def _label_in(uri: str) -> str:
+    """Return what another gateway, which gave out a URI, calls the skill."""
+    server, mark, rest = uri.removesuffix(f"/{MAIN}").partition("+")
+    path = (rest if mark else server).partition("://")[2]
+    try:
+        return f"{server_of(server)}/{path}" if mark else path
+    except (ValueError, OverflowError):
+        return path
+
+
 def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownSkill:
     label = skill.path if skill.server is None else f"{skill.server}/{skill.path}"
     if label in taken or len(label) > _LONGEST_LABEL or not label.isprintable():
         label = uri
-    words = visible(skill.description)
+    words = skill.summary
     document = Tool(
         name=f"{_MARK}{label[:_LONGEST_LABEL]}",
         description=words,
@@ -238,7 +248,6 @@ def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownS
     )
     sentence = first_sentence(words)
     line = SkillLine(label, sentence, uri, f"skill {label} — {sentence} (read: get_skill)")
-    size = len(msgspec.json.encode(skill.entry))
     return ShownSkill(
         skill=skill,
         uri=uri,
@@ -246,5 +255,4 @@ def _shown(skill: Skill, uri: str, *, taken: Mapping[str, ShownSkill]) -> ShownS
         description=words,
         line=line,
         document=document,
-        size=size,
     )

@@ -22,7 +22,7 @@ from pegboard.errors import (
 from pegboard.hub import Hub
 from pegboard.model.json_values import object_in
 from pegboard.skills import Skill, SkillFile, SkillFolder, read_entry
-from pegboard.skills.entry import InvalidSkill
+from pegboard.skills.entry import MAIN, InvalidSkill
 from pegboard.upstream import (
     CallContext,
     ResourcesChanged,
@@ -45,6 +45,8 @@ _LEAST_FRESH = 1.0
 _AFTER_FAILURE = 10.0
 _MOST_GOT = 512
 """How many skills are remembered that no list has."""
+_MOST_TOLD = 20
+"""So many invalid entries of a list are named in the log; the others are counted."""
 _TURN = 50
 _OURS = CallContext(capabilities={"extensions": {SKILLS: {}}})
 
@@ -73,7 +75,6 @@ class _SkillList:
 
     def __init__(self, hints: CacheHints) -> None:
         self.skills: dict[str, Skill] | None = None
-        self.files: dict[str, tuple[Skill, SkillFile]] = {}
         self.hints = hints
         self.is_stale = True
         self.listed_at = 0.0
@@ -81,11 +82,28 @@ class _SkillList:
         self.failed_at = -_AFTER_FAILURE
         self.arriving: anyio.Event | None = None
 
-    def put(self, skills: Mapping[str, Skill]) -> None:
-        self.skills = dict(skills)
+    def holding(self, uri: str) -> tuple[Skill, SkillFile] | None:
+        """Return the skill that has a file, and what its entry says of the file."""
         # A file of a nested skill belongs to both; the inner one is checked.
-        ordered = sorted(self.skills.values(), key=lambda it: len(it.root))
-        self.files = {uri: (it, file) for it in ordered for uri, file in (it.files or {}).items()}
+        folder = uri
+        while self.skills and "/" in folder:
+            folder = folder.rpartition("/")[0]
+            skill = self.skills.get(f"{folder}/{MAIN}")
+            if skill is not None and skill.files is not None and uri in skill.files:
+                return skill, skill.files[uri]
+        return None
+
+    async def is_as(self, skills: Mapping[str, Skill]) -> bool:
+        """Tell whether it has the same entries; many take some time to compare."""
+        before = self.skills
+        if before is None or before.keys() != skills.keys():
+            return False
+        for number, (uri, skill) in enumerate(skills.items()):
+            if number % _TURN == 0:
+                await checkpoint()
+            if before[uri].entry != skill.entry:
+                return False
+        return True
 
 
 class SkillListings:
@@ -193,7 +211,7 @@ class SkillListings:
         if known.skills is None and known.arriving is not None:
             with anyio.move_on_after(known.asked_at + self._seconds - monotonic()):
                 await known.arriving.wait()
-        found = known.files.get(uri)
+        found = known.holding(uri)
         if found is not None:
             return found
         for (name, _), skill in self._got.items():
@@ -238,7 +256,7 @@ class SkillListings:
         known = self._lists.get(skill.server)
         if known is not None and known.skills is not None and skill.uri in known.skills:
             if known.skills[skill.uri].entry != skill.entry:
-                known.put({**known.skills, skill.uri: skill})
+                known.skills = {**known.skills, skill.uri: skill}
                 self._on_change()
             return
         self._got[skill.server, skill.uri] = skill
@@ -250,7 +268,7 @@ class SkillListings:
         self._got.pop((server, uri), None)
         known = self._lists.get(server)
         if known is not None and known.skills is not None and uri in known.skills:
-            known.put({place: it for place, it in known.skills.items() if place != uri})
+            known.skills = {place: it for place, it in known.skills.items() if place != uri}
             known.is_stale = True
             self._on_change()
 
@@ -306,11 +324,9 @@ class SkillListings:
                 hints = self._hints
             else:
                 skills, hints = await self._listed(source)
-            before, known.hints, known.listed_at = known.skills, hints, monotonic()
-            if before is None or {k: it.entry for k, it in before.items()} != {
-                k: it.entry for k, it in skills.items()
-            }:
-                known.put(skills)
+            known.hints, known.listed_at = hints, monotonic()
+            if not await known.is_as(skills):
+                known.skills = skills
                 self._on_change()
         except PegboardError as error:
             known.failed_at, known.is_stale = monotonic(), True
@@ -343,20 +359,30 @@ class SkillListings:
             if error.rpc_code != METHOD_NOT_FOUND:
                 raise
             raw = []
-        found: dict[str, Skill] = {}
-        for number, entry in enumerate(raw):
-            if number % _TURN == 0:
-                await checkpoint()
-            if len(found) == MOST_SKILLS:
-                _left_out(name, "", f"it has more than {MOST_SKILLS} skills")
-                break
-            try:
-                skill = read_entry(entry, name)
-            except InvalidSkill as error:
-                _left_out(name, str(object_in(entry).get("uri"))[:200], str(error))
-                continue
-            found.setdefault(skill.uri, skill)
-        return found, _hints_in(pages, self._hints, server)
+        return await _entries_in(raw, name), _hints_in(pages, self._hints, server)
+
+
+async def _entries_in(raw: Iterable[object], server: str) -> dict[str, Skill]:
+    """Return the skills of a list by URI, read in turns with other work."""
+    found: dict[str, Skill] = {}
+    invalid = 0
+    for entry in raw:
+        # An entry may have half a megabyte.
+        await checkpoint()
+        if len(found) == MOST_SKILLS:
+            _left_out(server, "", f"it has more than {MOST_SKILLS} skills")
+            break
+        try:
+            skill = read_entry(entry, server)
+        except InvalidSkill as error:
+            invalid += 1
+            if invalid <= _MOST_TOLD:
+                _left_out(server, str(object_in(entry).get("uri"))[:200], str(error))
+            continue
+        found.setdefault(skill.uri, skill)
+    if invalid > _MOST_TOLD:
+        _left_out(server, "", f"{invalid - _MOST_TOLD} more of its entries are not valid")
+    return found
 
 
 async def _request(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from anyio.lowlevel import checkpoint
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from pegboard.errors import ProtocolError, ServerNotFoundError, SkillNotFoundError
@@ -15,6 +16,7 @@ from pegboard.gateway.resource_uris import ResourceUris
 from pegboard.gateway.skills.catalog import SkillCatalog, shown_entry
 from pegboard.gateway.skills.listings import CacheHints, SkillListings
 from pegboard.hub import Hub
+from pegboard.model.hidden_characters import visible_json
 from pegboard.model.principal import ANONYMOUS, LOCAL
 from pegboard.skills import Skill
 from pegboard.skills.folder import media_type
@@ -128,8 +130,14 @@ class SkillMethods:
             if error.rpc_code in (INVALID_PARAMS, METHOD_NOT_FOUND):
                 return None
             raise rpc_error_of(error, caller.client.principal) from error
-        items = [self._uris.in_item(it, server) for it in parts_in(result.get("resources")) or ()]
-        shown = [it for it in items if self._sees(server, it, caller)]
+        shown: list[object] = []
+        for item in parts_in(result.get("resources")) or ():
+            await checkpoint()
+            plain = object_in(visible_json(item))
+            # A client sends the URI back as it is, so one that hides something is left out.
+            if plain.get("uri") == object_in(item).get("uri"):
+                there = self._uris.in_item(plain, server)
+                shown += [there] if self._sees(server, there, caller) else []
         # Whatever the server says: what is shown here depends on the caller.
         return {**result, "resources": shown, "cacheScope": "private"}
 
@@ -146,7 +154,9 @@ class SkillMethods:
         start = f"{folder}/"
         found: dict[str, dict[str, Any]] = {}
         for skill in _within(skills, start):
-            for place in skill.files or ():
+            # All files of a skill further down are behind the same step.
+            is_below = skill.files is not None and skill.root.startswith(start)
+            for place in (skill.uri,) if is_below else skill.files or ():
                 name, _, rest = place.removeprefix(start).partition("/")
                 if not place.startswith(start) or name in found:
                     continue

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from pegboard.errors import SkillIntegrityError, SkillNotFoundError
@@ -18,7 +19,7 @@ from pegboard.skills.entry import MOST_BYTES
 from pegboard.skills.folder import content_item
 from pegboard.skills.integrity import check_front_matter
 
-__all__ = ["SkillReader", "file_of"]
+__all__ = ["SkillReader", "file_of", "path_of"]
 
 _LARGE = 256 * 1024
 """Bytes from which a digest is computed in a thread."""
@@ -39,6 +40,9 @@ class SkillReader:
         self._hub = hub
         self._listings = listings
         self._catalog = catalog
+        # In a thread: YAML of a few kilobytes can take half a second. One at a time: threads that
+        # compute keep the event loop from its turns.
+        self._yaml = CapacityLimiter(1)
 
     async def local(self, uri: str, caller: CallerContext) -> dict[str, Any] | None:
         """Return the result of reading a file of the folder of this machine, or ``None``."""
@@ -89,13 +93,13 @@ class SkillReader:
         contents: object = result.get("contents")
         if skill.files is not None:
             content = await self._checked(skill, skill.files[uri], uri, contents)
-            return await _checked_main(skill, uri, content)
+            return await self._checked_main(skill, uri, content)
         items = cast("list[Any]", contents) if isinstance(contents, list) else []
         content = raw_content(object_in(items[0])) if len(items) == 1 else None
         if content is None or len(content) > MOST_BYTES:
             words = f"Server {skill.server!r} returned no file, or one that is too large."
             raise SkillIntegrityError(words, server=skill.server, skill=skill.uri, uri=uri)
-        return await _checked_main(skill, uri, content)
+        return await self._checked_main(skill, uri, content)
 
     async def _checked(self, skill: Skill, file: SkillFile, uri: str, contents: object) -> bytes:
         try:
@@ -111,6 +115,11 @@ class SkillReader:
                 raise
             return await _check(fresh, uri, now, contents)
 
+    async def _checked_main(self, skill: Skill, uri: str, content: bytes) -> bytes:
+        if uri != skill.uri:
+            return content
+        return await run_sync(check_front_matter, skill, content, limiter=self._yaml)
+
 
 def file_of(skill: Skill, path: str) -> str:
     """Return the URI of a file of a skill at its server, by its path in the folder of the skill.
@@ -123,17 +132,18 @@ def file_of(skill: Skill, path: str) -> str:
         if wanted.startswith(("/", "..")):
             raise SkillNotFoundError(path, within=skill.name)
         return f"{skill.root}/{quote(wanted)}"
-    paths = {unquote(it.removeprefix(f"{skill.root}/")): it for it in skill.files}
+    paths = {path_of(skill, it): it for it in skill.files}
     if wanted not in paths:
         raise SkillNotFoundError(path, nearest=sorted(paths), within=skill.name)
     return paths[wanted]
 
 
-async def _checked_main(skill: Skill, uri: str, content: bytes) -> bytes:
-    if uri != skill.uri:
-        return content
-    # In a thread: YAML of a few kilobytes can take half a second.
-    return await run_sync(check_front_matter, skill, content)
+def path_of(skill: Skill, uri: str) -> str:
+    """Return the path of a file in the folder of its skill, as models read and write it."""
+    quoted = uri.removeprefix(f"{skill.root}/")
+    path = unquote(quoted)
+    # A line break in a name would forge a line of the text that says who published the skill.
+    return path if path.isprintable() else quoted
 
 
 async def _check(skill: Skill, uri: str, file: SkillFile, contents: object) -> bytes:

@@ -73,6 +73,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     asked: str = ""
     """The open questions of the tool, as JSON: MCP requests by the keys that answers name."""
+    questions: int = 0
+    """How many keys have been used for questions: none is used again."""
     failure: TaskFailure | None = None
     is_error: bool = False
     """Whether the result says that the tool failed."""
@@ -105,14 +107,14 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.created + self.ttl
 
     def with_status(self, status: TaskStatus, message: str | None, *, now: float) -> "TaskRecord":
-        """Return the task with another status."""
+        """Return the task with another status, and without open questions."""
         cut = None if message is None else _plain(message)[:_LONGEST_MESSAGE]
-        return msgspec.structs.replace(self, status=status, message=cut, updated=now)
+        return msgspec.structs.replace(self, status=status, message=cut, asked="", updated=now)
 
     def failed(self, failure: TaskFailure, *, now: float) -> "TaskRecord":
         """Return the task as one that ended with a JSON-RPC error."""
         ended = self.with_status(TaskStatus.FAILED, failure.message, now=now)
-        return msgspec.structs.replace(ended, failure=failure, asked="", runner="")
+        return msgspec.structs.replace(ended, failure=failure, runner="")
 
     def lost(self, *, now: float) -> "TaskRecord":
         """Return the task as one whose gateway is gone, and with it the call."""

@@ -74,15 +74,17 @@ class RunningTask:
         self.why_stopped: WhyStopped = ""
         self.unsaved: str | None = None
         """The result as JSON, if it could not be saved yet."""
-        self.asked: dict[str, dict[str, Any]] = {}
-        """The open questions, as MCP requests."""
+        self.asked: dict[str, dict[str, Any]] = dict(read_object(record.asked))
+        """The open questions, as MCP requests; also those of the gateway that had the task."""
         self.waiters: list[Channel] = []
         """The channels of requests that wait for the result, over which a client can be asked."""
         self.reachable: anyio.Event = anyio.Event()
         """Set when there is one more of them."""
         self._answers: dict[str, Mapping[str, Any]] = {}
-        self._answered: dict[str, anyio.Event] = {}
-        self._count = 0
+        self._answered: dict[str, anyio.Event] = {key: anyio.Event() for key in self.asked}
+        self._left = dict(self.asked)
+        """What that gateway had asked, and the server has not asked again yet."""
+        self._count = record.questions
         self._patience = patience
         self._on_change = on_change
         self._push = push
@@ -132,6 +134,10 @@ class RunningTask:
 
     def changed(self, status: TaskStatus, message: str | None, /) -> None:
         """Take the state of the task at the server; its questions come by `ask`."""
+        if status is TaskStatus.WORKING:
+            for key in self._left:
+                self._close(key)
+            self._left.clear()
         if not status.is_final and message != self.record.message:
             self._say(message)
 
@@ -148,11 +154,11 @@ class RunningTask:
 
     async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any] | None:
         """Keep a question open until the client has answered it; stop the call if it does not."""
-        if not self.may_ask or len(self.asked) >= _MOST_QUESTIONS:
-            raise QuestionRefusedError(LIMIT_REACHED, _NO_TASK)
-        self._count += 1
-        key = f"question-{self._count}"
-        answered = self._open(key, {"method": method, "params": dict(params)})
+        question = {"method": method, "params": dict(params)}
+        key = self._key_of(question)
+        if key in self._answers:
+            return self._answers.pop(key)
+        answered = self._answered.get(key) or self._open(key, question)
         try:
             with anyio.move_on_after(self._patience):
                 if self._push is not None:
@@ -160,7 +166,9 @@ class RunningTask:
                 await answered.wait()
                 return self._answers.pop(key)
         finally:
-            self._close(key)
+            # The next gateway asks it by this key, and takes its answer already before.
+            if not (self.scope.cancel_called and self.resumes_later):
+                self._close(key)
         self.stop("unanswered")
         return None
 
@@ -213,14 +221,21 @@ class RunningTask:
         status = TaskStatus.INPUT_REQUIRED if self.asked else TaskStatus.WORKING
         if self.record.status.is_final:
             return self.record
-        return msgspec.structs.replace(self.record, status=status, asked=self._questions())
+        asked = written(self.asked) if self.asked else ""
+        return msgspec.structs.replace(
+            self.record, status=status, asked=asked, questions=self._count
+        )
 
-    def questions(self) -> Mapping[str, Any]:
-        """Return the open questions."""
-        return self.asked or read_object(self.record.asked)
-
-    def _questions(self) -> str:
-        return written(self.asked) if self.asked else ""
+    def _key_of(self, question: dict[str, Any]) -> str:
+        """Return the key of a question: a client may take one that it has answered for old."""
+        for key, left in self._left.items():
+            if left == question:
+                del self._left[key]
+                return key
+        if not self.may_ask or len(self.asked) >= _MOST_QUESTIONS:
+            raise QuestionRefusedError(LIMIT_REACHED, _NO_TASK)
+        self._count += 1
+        return f"question-{self._count}"
 
     def _open(self, key: str, question: dict[str, Any]) -> anyio.Event:
         self.asked[key] = question

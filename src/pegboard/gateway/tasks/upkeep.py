@@ -102,7 +102,7 @@ class TaskUpkeep:
         if record.id in self._tasks.live:
             return None
         is_lost = record.upstream is None
-        claimed = msgspec.structs.replace(record, runner=self._tasks.instance, asked="")
+        claimed = msgspec.structs.replace(record, runner=self._tasks.instance)
         if is_lost:
             claimed = record.lost(now=self._tasks.now())
         else:

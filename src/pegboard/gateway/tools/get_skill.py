@@ -1,13 +1,12 @@
 """get_skill: one file of a skill as text for a model, checked, with its origin."""
 
 from typing import Any
-from urllib.parse import unquote
 
 from pegboard.gateway.builtin_tool import SKILL_TOOL, BuiltinTool, CallerContext, respond
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.skills.catalog import ShownSkill
 from pegboard.gateway.skills.fallback import origin_line
-from pegboard.gateway.skills.reading import file_of
+from pegboard.gateway.skills.reading import file_of, path_of
 from pegboard.gateway.skills.tenant_skills import TenantSkills
 from pegboard.model import Annotations, Tool
 from pegboard.skills.entry import MAIN
@@ -61,6 +60,6 @@ def _heading(shown: ShownSkill, uri: str) -> str:
     words = origin_line(shown)
     if uri != skill.uri or skill.files is None or len(skill.files) < 2:
         return words
-    paths = [unquote(it.removeprefix(f"{skill.root}/")) for it in skill.files if it != skill.uri]
+    paths = [path_of(skill, it) for it in skill.files if it != skill.uri]
     more = ", …" if len(paths) > _SHOWN_FILES else ""
     return f"{words}\n[Its further files, for `path`: {', '.join(paths[:_SHOWN_FILES])}{more}]"

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from anyio.lowlevel import checkpoint
+
 from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext, respond
 from pegboard.gateway.catalog.startup_wait import StartupWait
 from pegboard.gateway.catalog.tool_list import ToolList
@@ -50,7 +52,11 @@ def list_tools_by_category(tools: ToolList, startup_wait: StartupWait) -> Builti
             unavailable = startup_wait.unavailable(category, caller.visibility)
             return _unknown(category, categories_of(seen), starting, unavailable)
         shown = found[: arguments["limit"]]
-        lines = [f"{one_line(tool)}{tools.mark(tool)}" for tool in shown]
+        lines: list[str] = []
+        for tool in shown:
+            # A schema may be so large that its line takes milliseconds.
+            await checkpoint()
+            lines.append(f"{one_line(tool)}{tools.mark(tool)}")
         if len(found) > len(shown):
             lines.append(f"… and {len(found) - len(shown)} more; raise limit, or search_tools.")
         names = [tool.name for tool in shown]

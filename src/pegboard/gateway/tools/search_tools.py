@@ -5,6 +5,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
+from anyio.lowlevel import checkpoint
 from anyio.to_thread import run_sync
 
 from pegboard.errors import InvalidArgumentsError, InvalidPatternError, Violation
@@ -34,6 +35,8 @@ _PATTERNS = "regex"
 _PLURALS = {"server": "servers", "category": "categories", "tag": "tags"}
 _METHODS = ("bm25", "hybrid", "embedding", "regex")
 _MOST_CALLERS = 256
+_TURN = 10
+"""So many lines are written at a stretch: that of a large schema takes milliseconds."""
 
 
 def definition_with(methods: Iterable[str] = (), *, default: str = DEFAULT_METHOD) -> Tool:
@@ -124,17 +127,19 @@ def search_tools(
             words += "".join(f"\n{it}" for it in unavailable if not it.is_starting)
             data = {"tools": [], "hints": hints, "method": method}
             return respond(words, {**data, **also})
-        shown = [
-            (skill.line if (skill := by_document.get(hit.tool.name)) else lines.of(hit.tool), hit)
-            for hit in found.hits
-        ]
-        said = [f"{line.whole}{_mark(line, tools)} [{hit.score:.2f}]" for line, hit in shown]
+        shown: list[tuple[ToolLine | SkillLine, float]] = []
+        for number, hit in enumerate(found.hits, 1):
+            if number % _TURN == 0:
+                await checkpoint()
+            skill = by_document.get(hit.tool.name)
+            shown.append((skill.line if skill else lines.of(hit.tool), hit.score))
+        said = [f"{line.whole}{_mark(line, tools)} [{score:.2f}]" for line, score in shown]
         if falls_back:
             said.append(_FELL_BACK)
         if is_plain:
             said.append(_AS_TEXT)
         said += [f"({it})" for it in unavailable]
-        data = [_data(line, hit.score, tools) for line, hit in shown]
+        data = [_data(line, score, tools) for line, score in shown]
         return respond(
             "\n".join(said),
             {"tools": data, "method": method, **also},

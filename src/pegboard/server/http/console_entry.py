@@ -3,11 +3,15 @@
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
+from starlette.exceptions import HTTPException
 
 from pegboard.server.http.request import HttpRequest
+from pegboard.server.message_limits import BodyTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.types import Message
 
     from pegboard.console.console import Console
     from pegboard.model.principal import Principal
@@ -38,7 +42,15 @@ class ConsoleEntry:
         """Serve a page."""
         console = await self._loaded()
         request.is_answered = True
-        await console(request.scope, request.limited_receive(_BODY), request.send)
+        limited = request.limited_receive(_BODY)
+
+        async def receive() -> "Message":
+            try:
+                return await limited()
+            except BodyTooLargeError as error:
+                raise HTTPException(413, f"{error}.") from error
+
+        await console(request.scope, receive, request.send)
 
     async def make_link(self) -> str:
         """Return the path of a link that lets one browser in, once, as the local owner."""

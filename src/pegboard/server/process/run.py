@@ -296,6 +296,7 @@ def _console(
             numbers=metrics.calls,
             latencies=metrics.latencies,
             limits=metrics.limits,
+            running=lambda: tuple(serving.reporter.running.values()),
             calls=serving.calls,
             log_folder=None if options.log_folder is None else Path(options.log_folder),
             keys=_keys(authenticator, options, stack),

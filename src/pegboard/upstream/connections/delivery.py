@@ -159,7 +159,12 @@ class _Attempts:
             self._connection.withdraw(shared, error, outcome)
         # A server that we closed ourselves is not opened again for this.
         if self._connection.state == ServerState.CLOSED or not self._may_repeat(outcome):
-            raise error
+            try:
+                raise error
+            finally:
+                # Its traceback holds this frame. With the error in it, both would wait for the
+                # garbage collector, and so would the response that was refused.
+                del error
         name, tool = self._connection.config.name, self._request.tool
         logged = {"server": name, "tool": tool, "outcome": outcome.value}
         logger.info("call_repeated: %r of server %r: %s", tool, name, outcome, extra=logged)

@@ -10,12 +10,18 @@ import msgspec
 from pegboard.config import ServerConfig
 from pegboard.errors import ProtocolError
 from pegboard.model.hidden_characters import visible_json
-from pegboard.upstream.messages.extensions import PLAIN_CAPABILITIES, SKILLS, told_capabilities
+from pegboard.upstream.messages.extensions import (
+    PLAIN_CAPABILITIES,
+    SKILLS,
+    told_capabilities,
+    without,
+)
 from pegboard.upstream.messages.jsonrpc import ServerRpcError, plain_json
 from pegboard.upstream.messages.protocol import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    TASKS,
 )
 from pegboard.upstream.server_requests import (
     Question,
@@ -99,6 +105,7 @@ class RequestRouting:
 
     def __init__(self, config: ServerConfig, questions: Questions, calls: CallsInFlight) -> None:
         self._server = config.name
+        self._offers_tasks = config.tasks == "always"
         self._questions = questions
         self.calls: CallsInFlight = calls
         self._has_warned = False
@@ -155,15 +162,19 @@ class RequestRouting:
                 raise self._unanswered(error.message, error.code) from None
         return answers
 
-    def capabilities(self, call: CallInFlight) -> Mapping[str, Any]:
-        """Return the client capabilities that a modern server is told for a call."""
+    def capabilities(self, call: CallInFlight, method: str) -> Mapping[str, Any]:
+        """Return the client capabilities that a modern server is told for a request of a call."""
         context = call.context
         if context.capabilities is not None:
             said = context.capabilities
-            return told_capabilities(said) if said else PLAIN_CAPABILITIES
-        if context.questions is None:
-            return self._own_capabilities
-        return told_capabilities(_capabilities_of(_answered_by(context.questions)))
+            told = told_capabilities(said) if said else PLAIN_CAPABILITIES
+        elif context.questions is None:
+            told = self._own_capabilities
+        else:
+            told = told_capabilities(_capabilities_of(_answered_by(context.questions)))
+        if self._offers_tasks or method != "tools/call" or context.task is not None:
+            return told
+        return without(told, TASKS)
 
     def shown(self, raw: dict[str, Any]) -> dict[str, Any]:
         """Return a result with questions for a client, as a person may see them.

@@ -415,7 +415,7 @@ class UpstreamSession:
             meta[CLIENT_CAPABILITIES] = (
                 self._routing.modern_capabilities
                 if call is None
-                else self._routing.capabilities(call)
+                else self._routing.capabilities(call, method)
             )
             headers = self._headers_of(method, stamped)
         if meta:

@@ -18,6 +18,7 @@ import anyio.abc
 import anyio.to_thread
 
 from pegboard.config.servers import ServerConfig
+from pegboard.model.hidden_characters import visible
 from pegboard.upstream.events import ServerLogger, ServerNote
 from pegboard.upstream.messages.response_limits import Pace
 from pegboard.upstream.stdio.launch import LaunchedProcess, launch
@@ -148,7 +149,7 @@ class ServerProcess:
     def describe_exit(self) -> str:
         """Return how it ended, with the last lines of its standard error."""
         words = self._how_it_ended()
-        tail = "\n".join(without_chatter(self.stderr_tail.splitlines())).strip()
+        tail = "\n".join(map(visible, without_chatter(self.stderr_tail.splitlines()))).strip()
         if len(tail) > _STDERR_SHOWN:
             tail = tail[-_STDERR_SHOWN:]
             # Rather a line less than half a line, unless there is only one.
