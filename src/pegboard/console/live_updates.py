@@ -3,9 +3,11 @@
 import os
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 
 import anyio
+import anyio.to_thread
 from starlette.responses import Response, StreamingResponse
 
 from pegboard.console.request import PageRequest
@@ -45,11 +47,11 @@ class LiveUpdates:
         self._open.add(ended)
         try:
             yield "retry: 3000\n\n"
-            seen, quiet = self._signs(page), 0
+            seen, quiet = await self._signs(page), 0
             while not ended.is_set():
                 with anyio.move_on_after(_LOOK):
                     await ended.wait()
-                now = self._signs(page)
+                now = await self._signs(page)
                 quiet += 1
                 if now != seen:
                     yield "event: changed\ndata:\n\n"
@@ -60,7 +62,7 @@ class LiveUpdates:
         finally:
             self._open.discard(ended)
 
-    def _signs(self, page: PageRequest) -> object:
+    async def _signs(self, page: PageRequest) -> object:
         """Return values that change whenever a page may show something else.
 
         A person must not learn from them that others do something.
@@ -83,16 +85,22 @@ class LiveUpdates:
             for it in sources.running()
         )
         clients = len(sources.gateway.clients(own[0])) if page.may("admin") else 0
-        log = self._length_of_log(page)
+        log = await self._length_of_log(page)
         return tenant.tools.revision, states, numbers, asked, running, clients, log
 
-    def _length_of_log(self, page: PageRequest) -> int:
+    async def _length_of_log(self, page: PageRequest) -> int:
         """Return how long the log is that a person may read; looked at once for all pages."""
         folder = self._sources.log_of(page.principal.tenant) if page.operates else None
         if folder is None:
             return 0
         now = monotonic()
         if now - self._log[0] >= _LOOK:
-            with suppress(OSError), os.scandir(folder) as files:
-                self._log = now, sum(it.stat().st_size for it in files)
+            self._log = now, self._log[1]
+            self._log = now, await anyio.to_thread.run_sync(_length, folder)
         return self._log[1]
+
+
+def _length(folder: Path) -> int:
+    with suppress(OSError), os.scandir(folder) as files:
+        return sum(it.stat().st_size for it in files)
+    return 0

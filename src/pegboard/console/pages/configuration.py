@@ -36,7 +36,7 @@ class FileServer(msgspec.Struct, frozen=True, kw_only=True):
 
 async def show(page: PageRequest) -> Response:
     """Show the servers of the file; a form that was sent makes a plan."""
-    path = _path(page)
+    path = await _path(page)
     if page.request.method == "POST":
         return await _planned(page, path)
     plans = _plans(page)
@@ -57,7 +57,7 @@ async def show(page: PageRequest) -> Response:
 
 async def show_plan(page: PageRequest) -> Response:
     """Show a plan with its diff; a form that was sent applies it."""
-    _path(page)
+    await _path(page)
     plans, plan_id = _plans(page), str(page.request.path_params["id"])
     if page.request.method == "POST":
         await page.form()
@@ -106,7 +106,7 @@ async def _editing(page: PageRequest, path: Path) -> tuple[str, str] | None:
     return name, masked_entry(entries[name].value)
 
 
-def _path(page: PageRequest) -> Path:
+async def _path(page: PageRequest) -> Path:
     """Return the file that a person may edit.
 
     Raises:
@@ -115,7 +115,7 @@ def _path(page: PageRequest) -> Path:
     page.need("admin")
     if not page.edits:
         raise HTTPException(403, "Your grant is limited to some servers or tools.")
-    path = page.sources.file_of(page.principal.tenant)
+    path = await anyio.to_thread.run_sync(page.sources.file_of, page.principal.tenant)
     if path is None:
         raise HTTPException(404, "The configuration of this gateway is not a file.")
     return path

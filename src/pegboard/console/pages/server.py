@@ -86,7 +86,7 @@ async def _acted(page: PageRequest, name: str) -> Response:
 
 
 async def _switch(page: PageRequest, name: str, *, on: bool) -> None:
-    path = page.sources.file_of(page.principal.tenant)
+    path = await anyio.to_thread.run_sync(page.sources.file_of, page.principal.tenant)
     if path is None:
         raise HTTPException(400, "The configuration of this gateway is not a file.")
     plans: ConfigPlans = page.request.app.state.plans
