@@ -131,6 +131,7 @@ def _routes(updates: LiveUpdates) -> list[Route | Mount]:
         route("/tools", tools.show, name="tools"),
         route("/tools/{name:path}", tools.show_one, name="tool", methods=("GET", "POST")),
         route("/search", search.show, name="search"),
+        route("/tools.jsonl", search.export_tools, name="export-tools"),
         route("/calls", calls.show, name="calls"),
         route("/calls.json", calls.export, name="export"),
         route("/calls/{id}", calls.show_one, name="call"),

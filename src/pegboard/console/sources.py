@@ -41,6 +41,10 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     limits: Callable[[], Sequence[LimitUse]]
     running: Callable[[], Sequence[GatewayCall]] = tuple
     """The calls whose requests run now."""
+    stalls: Callable[[], Mapping[str, int]] = dict
+    """How often the event loop was busy for too long, by place."""
+    started: float = 0.0
+    """When the gateway was started, in seconds since the epoch."""
     calls: KeptCalls | None = None
     """``None`` if no calls are kept."""
     log_folder: Path | None = None

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
-from pegboard.gateway.calls.open_questions import OpenQuestion
+from pegboard.gateway.calls.suspended_calls import OpenQuestion
 from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of

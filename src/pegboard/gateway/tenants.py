@@ -14,10 +14,9 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from pegboard.errors import PegboardError, ToolNotFoundError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
-from pegboard.gateway.calls.open_questions import OpenQuestion
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
-from pegboard.gateway.calls.suspended_calls import SuspendedCalls
+from pegboard.gateway.calls.suspended_calls import OpenQuestion, SuspendedCalls
 from pegboard.gateway.catalog.apps import Apps, definition_with_page
 from pegboard.gateway.catalog.group_addresses import ApprovedServer, Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait

@@ -1,18 +1,32 @@
 """Cost: the tokens of each server, tool and address, and the tools that are never used."""
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import anyio.to_thread
+import msgspec
 from starlette.responses import Response
 
 from pegboard.console.client import asked
-from pegboard.console.pages.board import costs_of
+from pegboard.console.pages.board import costs_of, seen_calls
 from pegboard.console.request import PageRequest
+from pegboard.observe.call_entry import CallFilter
 from pegboard.reports.cost import ToolCost, by_server, estimated, largest_first, surface_costs
 
 __all__ = ["show"]
 
 _LARGEST = 50
+_DAYS = 7
+_MOST_CALLS = 20_000
+
+
+class ClientUse(msgspec.Struct, kw_only=True):
+    """What a client called of late; results cost its model about a token for four bytes."""
+
+    client: str
+    calls: int = 0
+    failed: int = 0
+    result_bytes: int = 0
 
 
 async def show(page: PageRequest) -> Response:
@@ -36,7 +50,21 @@ async def show(page: PageRequest) -> Response:
         surfaces=surfaces[:2],
         total=len(tools),
         unused=largest_first(unused),
+        clients=await anyio.to_thread.run_sync(partial(_clients, page)),
+        days=_DAYS,
     )
+
+
+def _clients(page: PageRequest) -> list[ClientUse]:
+    """Return how many calls each client made of late, and how many bytes of results it got."""
+    since = datetime.now(UTC) - timedelta(days=_DAYS)
+    found: dict[str, ClientUse] = {}
+    for call in seen_calls(page, CallFilter(limit=_MOST_CALLS, since=since)):
+        use = found.setdefault(call.client, ClientUse(client=call.client))
+        use.calls += call.count
+        use.failed += call.count if call.failed else 0
+        use.result_bytes += call.result_size or 0
+    return sorted(found.values(), key=lambda it: -it.result_bytes)
 
 
 def _seen_costs(page: PageRequest) -> list[ToolCost]:

@@ -1,7 +1,10 @@
-"""Health: the version, the store, and what is used up of each limit."""
+"""Health: the version, the store, the limits, and what there is of tasks, skills and apps."""
 
 import platform
+from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from time import time
 
 import anyio.to_thread
 from starlette.responses import Response
@@ -26,10 +29,23 @@ async def show(page: PageRequest) -> Response:
         limits=sources.limits() if page.operates else None,
         is_ready=sources.gateway.is_ready,
         busy=sources.gateway.busy,
+        up=time() - sources.started,
         address=sources.address,
         storage=sources.storage,
-        is_kept=sources.calls is not None,
+        stalls=sources.stalls() if page.operates else {},
+        extensions=await _extensions(page),
     )
+
+
+async def _extensions(page: PageRequest) -> Mapping[str, int]:
+    """Return how many tasks, skills and apps there are that a person may see."""
+    found: Counter[str] = Counter()
+    if page.may("call"):
+        for task in await page.tenant.tasks.tasks.list_of(page.principal):
+            found[f"tasks {task.status.value}"] += 1
+    found["skills"] = len(page.tenant.skills.catalog.seen(page.visibility))
+    found["tools of apps"] = sum(it.app_only for it in page.tenant.hub.registry.tools())
+    return {name: number for name, number in found.items() if number}
 
 
 def _versions() -> list[tuple[str, str | None]]:

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from pegboard.console.request import PageRequest
 from pegboard.console.trial import FormField, arguments_in, fields_of
-from pegboard.gateway.calls.open_questions import OpenQuestion
+from pegboard.gateway.calls.suspended_calls import OpenQuestion
 from pegboard.model.json_values import object_in
 
 __all__ = ["RunningRow", "running_rows", "show"]

@@ -11,25 +11,44 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic, time
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from pegboard.errors import LimitReachedError
 from pegboard.gateway.calls.call_notifier import CallNotifier
-from pegboard.gateway.calls.open_questions import OpenQuestion
 from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.policies.fair_share import FairShare
 
-__all__ = ["SuspendedCall", "SuspendedCalls"]
+__all__ = ["OpenQuestion", "SuspendedCall", "SuspendedCalls"]
 
 _MARK = "pb1."
 _SOON = 30.0
 """Seconds after which to try again when too many calls are parked: people answer that fast."""
 Work = Callable[["SuspendedCall"], Awaitable[dict[str, Any]]]
 """Runs the call; its questions go to the given `SuspendedCall`."""
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that a parked call or a task waits for, and that a person may answer."""
+
+    kind: Literal["call", "task"]
+    id: str
+    """The id of the parked call, or of the task."""
+    key: str
+    """The key of the question in the call."""
+    method: str
+    params: Mapping[str, Any]
+    """As the server wrote them."""
+    tool: str
+    tenant: str
+    subject: str
+    """Whose call it is."""
+    until: float | None = None
+    """When it is given up, in seconds since the epoch; ``None`` if that is not known."""
 
 
 class SuspendedCall:

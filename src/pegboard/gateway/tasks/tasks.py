@@ -20,7 +20,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from pegboard.errors import LimitReachedError, PegboardError, RevisionConflictError, StorageError
 from pegboard.gateway.builtin_tool import CallerContext
-from pegboard.gateway.calls.open_questions import OpenQuestion
+from pegboard.gateway.calls.suspended_calls import OpenQuestion
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -283,6 +284,8 @@ def _console(
     if not serving.gateway.options.console:
         return None
 
+    started = time()
+
     def make() -> "Console":
         # Only here: pages that are never looked at cost nothing.
         from pegboard.console.console import Console  # noqa: PLC0415
@@ -297,6 +300,8 @@ def _console(
             latencies=metrics.latencies,
             limits=metrics.limits,
             running=lambda: tuple(serving.reporter.running.values()),
+            stalls=lambda: metrics.stalls,
+            started=started,
             calls=serving.calls,
             log_folder=None if options.log_folder is None else Path(options.log_folder),
             keys=_keys(authenticator, options, stack),
