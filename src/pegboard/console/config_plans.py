@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -41,6 +41,13 @@ class DiffLine(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class _Before(NamedTuple):
+    """The text of a file before a change, and the kept secrets that it refers to."""
+
+    text: str
+    references: tuple[str, ...]
+
+
 class ConfigPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A change that was not made yet."""
 
@@ -54,6 +61,8 @@ class ConfigPlan(msgspec.Struct, frozen=True, kw_only=True):
     diff: tuple[DiffLine, ...]
     warnings: tuple[str, ...]
     session: str
+    references: tuple[str, ...]
+    """What the servers referred to before, of secrets that are kept elsewhere."""
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +107,7 @@ class ConfigPlans:
         if not session.is_owner:
             _check_remote(whole, before)
         warnings = tuple(it.message for it in file.check(name, whole))
-        text = _text_of(file)
+        was = _before(file)
         if before is None:
             file.put(name, whole)
         else:
@@ -108,7 +117,7 @@ class ConfigPlans:
             old = cast("Mapping[str, object]", before)
         changed = {field: it for field, it in whole.items() if old.get(field) != it}
         action: PlannedAction = "add" if raw is None else "edit"
-        return self._kept(action, name, file, text, session, entry=changed, warnings=warnings)
+        return self._kept(action, name, file, was, session, entry=changed, warnings=warnings)
 
     def remove(self, path: Path, name: str, session: ConsoleSession) -> ConfigPlan:
         """Plan to remove a server.
@@ -118,11 +127,11 @@ class ConfigPlans:
             ServerNotFoundError: when no server has this name.
         """
         file = ServersFile(path)
-        text, raw = _text_of(file), file.entries.get(name)
+        was, raw = _before(file), file.entries.get(name)
         if raw is not None and not session.is_owner:
             _check_remote({}, raw.value)
         file.remove(name)
-        return self._kept("remove", name, file, text, session)
+        return self._kept("remove", name, file, was, session)
 
     def switch(self, path: Path, name: str, session: ConsoleSession, *, on: bool) -> ConfigPlan:
         """Plan to enable or disable a server.
@@ -132,9 +141,9 @@ class ConfigPlans:
             ServerNotFoundError: when no server has this name.
         """
         file = ServersFile(path)
-        text = _text_of(file)
+        was = _before(file)
         file.switch(name, on=on)
-        return self._kept("enable" if on else "disable", name, file, text, session)
+        return self._kept("enable" if on else "disable", name, file, was, session)
 
     def undo(self, change_id: str, session: ConsoleSession) -> ConfigPlan:
         """Plan to put back the text from before a change.
@@ -149,8 +158,9 @@ class ConfigPlans:
         file = ServersFile(change.path)
         if file.text != change.after:
             raise ConfigError("The file has changed since. Edit it instead.", path=str(file.path))
+        was = _before(file)
         file.put_back(change.before or '{\n  "mcpServers": {}\n}\n')
-        return self._kept("undo", change.name, file, change.after, session)
+        return self._kept("undo", change.name, file, was, session)
 
     def find(self, plan_id: str, session: ConsoleSession) -> ConfigPlan:
         """Return a plan of a session.
@@ -170,7 +180,7 @@ class ConfigPlans:
             ConfigError: when the plan is not known, or the file was written meanwhile.
         """
         plan = self.find(plan_id, session)
-        del self._plans[plan.id]
+        self._plans.pop(plan.id, None)
         notes: list[str] = []
         with KeptTogether(plan.file.path) as keep:
             if plan.entry is not None:
@@ -183,6 +193,12 @@ class ConfigPlans:
                         plan.file.set_field(plan.name, field, value)
                 notes += [f"The secret in `{it}` is still in the file." for it in left]
             plan.file.save()
+        now = set(plan.file.kept_references())
+        notes += [
+            f"A secret that no server uses any more is still stored: {it}"
+            for it in plan.references
+            if it not in now
+        ]
         change = ConfigChange(
             id=secrets.token_urlsafe(9),
             action=plan.action,
@@ -209,7 +225,7 @@ class ConfigPlans:
         action: PlannedAction,
         name: str,
         file: ServersFile,
-        before: str,
+        was: _Before,
         session: ConsoleSession,
         *,
         entry: Mapping[str, Any] | None = None,
@@ -221,10 +237,11 @@ class ConfigPlans:
             name=name,
             entry=entry,
             file=file,
-            before=before,
-            diff=tuple(_diff(before, file.text)),
+            before=was.text,
+            diff=tuple(_diff(was.text, file.text)),
             warnings=warnings,
             session=session.csrf,
+            references=was.references,
         )
         self._plans[plan.id] = plan
         while len(self._plans) > MOST_PLANS:
@@ -232,8 +249,9 @@ class ConfigPlans:
         return plan
 
 
-def _text_of(file: ServersFile) -> str:
-    return "" if file.is_new else file.text
+def _before(file: ServersFile) -> _Before:
+    references = tuple(dict.fromkeys(file.kept_references()))
+    return _Before("" if file.is_new else file.text, references)
 
 
 def _diff(before: str, after: str) -> Iterator[DiffLine]:

@@ -15,6 +15,7 @@ from pegboard.model.principal import DEFAULT_TENANT
 __all__ = ["Diagnoses", "Diagnosis"]
 
 MOST_KEPT = 200
+_RANK = ("error", "warning", "advice")
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +52,10 @@ class Diagnoses:
             report = await diagnose(
                 _source(page), names=[server], gateway=page.sources.address or None
             )
-        own = tuple(it for it in report.findings if it.server in (None, server))
+        own = [it for it in report.findings if it.server in (None, server)]
+        own.sort(key=lambda it: _RANK.index(it.severity))
         key = page.principal.tenant, server
-        self._kept[key] = Diagnosis(at=datetime.now(UTC), about=about, findings=own)
+        self._kept[key] = Diagnosis(at=datetime.now(UTC), about=about, findings=tuple(own))
         self._kept.move_to_end(key)
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)

@@ -2,7 +2,8 @@
 
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, cast
@@ -83,6 +84,7 @@ async def show(page: PageRequest) -> Response:
         "keys.html",
         keys=None if keys is None else listed,
         now=time.time(),
+        heirs=_heirs(listed),
         own=[it.id for it in listed if _rotates(page, it, listed)],
         connected=[
             SeenClient(
@@ -154,15 +156,26 @@ def _rotates(page: PageRequest, key: ApiKey, listed: list[ApiKey]) -> bool:
     """Tell whether a person may get a new secret of a key, which would outlive the session."""
     if page.session.is_owner:
         return True
-    by_id = {it.id: it for it in listed}
-    line: set[str] = set()
+    subject = page.principal.subject
+    line = _line_of(key, {it.id: it for it in listed})
+    return any(subject in (f"pb_{it.id}", it.maker) for it in line)
+
+
+def _heirs(keys: list[ApiKey]) -> Counter[str]:
+    """Return how many valid keys die with each key."""
+    by_id = {it.id: it for it in keys}
+    valid = (it for it in keys if it.revoked is None)
+    return Counter(maker.id for it in valid for maker in _line_of(it, by_id)[1:])
+
+
+def _line_of(key: ApiKey, by_id: Mapping[str, ApiKey]) -> list[ApiKey]:
+    """Return a key, the key that made it, and so on."""
+    line: list[ApiKey] = []
     at: ApiKey | None = key
-    while at is not None and at.id not in line:
-        if page.principal.subject in (f"pb_{at.id}", at.maker):
-            return True
-        line.add(at.id)
+    while at is not None and at not in line:
+        line.append(at)
         at = by_id.get(maker_in(at) or "")
-    return False
+    return line
 
 
 def _grant_in(form: FormData, principal: Principal) -> KeyGrant:
