@@ -2,12 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 from jinja2 import Environment, nodes
 
 import pegboard.console
+from pegboard.console.config_plans import PlannedAction
 from pegboard.console.pages.calls import PHASES
+from pegboard.doctor.report import Severity
 from pegboard.model.task import TaskStatus
 from pegboard.upstream.connection import ServerState
 
@@ -16,6 +19,9 @@ PLACE = re.compile(r"{\w*}")
 SAID_OF_VALUES = {
     *(str(it) for it in ServerState),
     *("unusable", *PHASES, "gateway", "Arguments", "Result"),
+    *get_args(PlannedAction),
+    *get_args(Severity),
+    *("enabled", "revoked", "expired", "valid", "legacy", "modern"),
     *("skills", "tools of apps", *(f"tasks {it.value}" for it in TaskStatus)),
 }
 """What a template translates by the value that it shows."""
