@@ -10,7 +10,13 @@ import anyio
 import httpx2
 import msgspec
 
-from pegboard.auth import ApiKeys, AuthSettings, KeyGrant, open_authenticator
+from pegboard.auth import (
+    ApiKeys,
+    AuthSettings,
+    CredentialAuthenticator,
+    KeyGrant,
+    open_authenticator,
+)
 from pegboard.console.console import Console
 from pegboard.console.console_sessions import ConsoleSessions
 from pegboard.console.sources import Sources
@@ -82,14 +88,18 @@ async def console(
     folder: Path,
     servers: Mapping[str, Any] | None = None,
     *,
+    file: Path | None = None,
     keys: bool = True,
     hosts: HostCheck | None = None,
     **gateway: Any,
 ) -> AsyncGenerator[Site]:
-    """Serve a gateway with some servers and its console; it keeps what it has in a folder."""
+    """Serve a gateway with some servers and its console; it keeps what it has in a folder.
+
+    The servers are those of ``file``, if one is given.
+    """
     storage = f"sqlite:///{folder / 'store.db'}"
     options = ServeOptions(
-        config={"mcpServers": dict(servers or {}), "gateway": gateway},
+        config=str(file) if file else {"mcpServers": dict(servers or {}), "gateway": gateway},
         storage=storage,
         log_folder=str(folder / "log"),
     )
@@ -114,6 +124,12 @@ async def console(
                 running=lambda: tuple(serving.reporter.running.values()),
                 calls=serving.calls,
                 log_folder=folder / "log",
+                keys=authenticator.keys
+                if isinstance(authenticator, CredentialAuthenticator)
+                else issued,
+                asks_for_keys=keys,
+                audit=serving.audit,
+                config=options.config,
             )
             sessions = ConsoleSessions(authenticator.authenticate if keys else None, clock=clock)
             entry = ConsoleEntry(lambda: Console(sources, sessions))

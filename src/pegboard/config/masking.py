@@ -171,4 +171,5 @@ def _masked_comment(found: re.Match[str]) -> str:
     if not is_secret:
         return text
     # All of it: what a comment holds has no form that could be relied on.
-    return f"/* {HIDDEN} */" if text.startswith("/*") else f"// {HIDDEN}"
+    lines = "\n" * text.count("\n")
+    return f"/* {HIDDEN} {lines}*/" if text.startswith("/*") else f"// {HIDDEN}"

@@ -16,9 +16,23 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
+from pegboard.console.config_plans import ConfigPlans
 from pegboard.console.console_sessions import ConsoleSession, ConsoleSessions
+from pegboard.console.diagnoses import Diagnoses
 from pegboard.console.live_updates import LiveUpdates
-from pegboard.console.pages import board, calls, cost, health, login, search, server, tools, waiting
+from pegboard.console.pages import (
+    board,
+    calls,
+    configuration,
+    cost,
+    health,
+    keys,
+    login,
+    search,
+    server,
+    tools,
+    waiting,
+)
 from pegboard.console.rendering import rendered
 from pegboard.console.request import Page, language_in, page
 from pegboard.console.sources import Sources
@@ -42,6 +56,7 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
 _SAFE = ("GET", "HEAD")
+_BOTH = ("GET", "POST")
 
 
 class Console:
@@ -59,6 +74,9 @@ class Console:
         self._app.state.sources = sources
         self._app.state.sessions = sessions
         self._app.state.costs = {}
+        self._app.state.plans = ConfigPlans()
+        self._app.state.diagnoses = Diagnoses()
+        self._app.state.issued = keys.IssuedKeys()
         # Reads files, which the first response with a file must not do on the event loop.
         mimetypes.init()
 
@@ -109,7 +127,7 @@ def _routes(updates: LiveUpdates) -> list[Route | Mount]:
 
     return [
         route("", board.show, name="board"),
-        route("/servers/{name:path}", server.show, name="server"),
+        route("/servers/{name:path}", server.show, name="server", methods=_BOTH),
         route("/tools", tools.show, name="tools"),
         route("/tools/{name:path}", tools.show_one, name="tool", methods=("GET", "POST")),
         route("/search", search.show, name="search"),
@@ -119,6 +137,9 @@ def _routes(updates: LiveUpdates) -> list[Route | Mount]:
         route("/calls/{id}", calls.show_one, name="call"),
         route("/waiting", waiting.show, name="waiting", methods=("GET", "POST")),
         route("/cost", cost.show, name="cost"),
+        route("/keys", keys.show, name="keys", methods=_BOTH),
+        route("/configuration", configuration.show, name="configuration", methods=_BOTH),
+        route("/configuration/plans/{id}", configuration.show_plan, name="plan", methods=_BOTH),
         route("/health", health.show, name="health"),
         route("/find", tools.find, name="find"),
         route("/updates", updates.stream, name="updates"),

@@ -1,8 +1,13 @@
 """Live updates: tells open pages by server-sent events that what they show has changed."""
 
+import os
 from collections.abc import AsyncGenerator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
 
 import anyio
+import anyio.to_thread
 from starlette.responses import Response, StreamingResponse
 
 from pegboard.console.request import PageRequest
@@ -23,6 +28,7 @@ class LiveUpdates:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._open: set[anyio.Event] = set()
+        self._log: tuple[float, int] = (0.0, 0)
 
     async def stream(self, page: PageRequest) -> Response:
         """Return the stream of one page, until its browser leaves or the gateway stops."""
@@ -41,11 +47,11 @@ class LiveUpdates:
         self._open.add(ended)
         try:
             yield "retry: 3000\n\n"
-            seen, quiet = self._signs(page), 0
+            seen, quiet = await self._signs(page), 0
             while not ended.is_set():
                 with anyio.move_on_after(_LOOK):
                     await ended.wait()
-                now = self._signs(page)
+                now = await self._signs(page)
                 quiet += 1
                 if now != seen:
                     yield "event: changed\ndata:\n\n"
@@ -56,7 +62,7 @@ class LiveUpdates:
         finally:
             self._open.discard(ended)
 
-    def _signs(self, page: PageRequest) -> object:
+    async def _signs(self, page: PageRequest) -> object:
         """Return values that change whenever a page may show something else.
 
         A person must not learn from them that others do something.
@@ -78,4 +84,23 @@ class LiveUpdates:
             page.operates or (it.caller.get("tenant"), it.caller.get("subject")) == own
             for it in sources.running()
         )
-        return tenant.tools.revision, states, numbers, asked, running
+        clients = len(sources.gateway.clients(own[0])) if page.may("admin") else 0
+        log = await self._length_of_log(page)
+        return tenant.tools.revision, states, numbers, asked, running, clients, log
+
+    async def _length_of_log(self, page: PageRequest) -> int:
+        """Return how long the log is that a person may read; looked at once for all pages."""
+        folder = self._sources.log_of(page.principal.tenant) if page.operates else None
+        if folder is None:
+            return 0
+        now = monotonic()
+        if now - self._log[0] >= _LOOK:
+            self._log = now, self._log[1]
+            self._log = now, await anyio.to_thread.run_sync(_length, folder)
+        return self._log[1]
+
+
+def _length(folder: Path) -> int:
+    with suppress(OSError), os.scandir(folder) as files:
+        return sum(it.stat().st_size for it in files)
+    return 0

@@ -53,6 +53,7 @@ def _environment(language: Language) -> Environment:
     known.update(t=_translator(language), language=language, url_of=_url_of)
     filters: dict[str, Any] = made.filters
     filters.update(number=_number, seconds=_seconds, moment=_moment, iso=_iso, bytes=_bytes)
+    filters.update(instant=_instant)
     return made
 
 
@@ -97,6 +98,10 @@ def _seconds(value: float | None) -> str:
 
 def _moment(value: datetime | None) -> str:
     return _UNKNOWN if value is None else f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _instant(value: float) -> datetime:
+    return datetime.fromtimestamp(value, UTC)
 
 
 def _iso(value: datetime) -> str:

@@ -55,6 +55,12 @@ class PageRequest:
         """The language of the page."""
         return language_in(self.request)
 
+    @property
+    def edits(self) -> bool:
+        """Whether the person may change the servers of the tenant."""
+        everything = "*" in self.principal.servers and "*" in self.principal.tools
+        return everything and self.may("admin")
+
     def may(self, scope: Scope) -> bool:
         """Tell whether the person has a scope."""
         return holds(self.principal, scope)
@@ -83,6 +89,14 @@ class PageRequest:
             raise HTTPException(403, "This form is of an earlier session. Load the page again.")
         return form
 
+    def note(self, action: str, target: str) -> None:
+        """Record a change in the audit."""
+        if self.sources.audit is not None:
+            principal = self.principal
+            self.sources.audit.note(
+                action, "done", principal=principal, target=target, source="console"
+            )
+
     async def show(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, rendered in a thread."""
         session, request = self.session, self.request
@@ -92,6 +106,8 @@ class PageRequest:
             "csrf": session.csrf,
             "operates": self.operates,
             "can_call": self.may("call"),
+            "administers": self.may("admin"),
+            "edits": self.edits,
             "path": request.url.path,
             "query": request.url.query,
             "signed_in": True,

@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
+from pegboard.auth import ApiKeys
+from pegboard.config.files.servers_file import file_to_edit
 from pegboard.gateway import Gateway
 from pegboard.gateway.request import ClientRequest
 from pegboard.model.principal import DEFAULT_TENANT
+from pegboard.observe import Audit
 from pegboard.observe.call_entry import CallEntry, CallFilter
 from pegboard.observe.call_reporter import GatewayCall
 from pegboard.policies.fair_share import LimitUse
@@ -47,8 +50,28 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     log_folder: Path | None = None
     address: str = ""
     """Where clients reach the gateway."""
+    keys: ApiKeys | None = None
+    """The API keys; ``None`` if none are stored."""
+    asks_for_keys: bool = False
+    """Whether clients over HTTP need a credential."""
+    audit: Audit | None = None
+    """Where changes are recorded."""
+    config: str | Mapping[str, Any] | None = None
+    """The file with the servers of the first tenant, or its content; ``None`` where it is found."""
+    tenants: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    """The configuration files of the further tenants."""
     storage: str = ""
     """Where the gateway keeps things, without a password; empty for nowhere."""
+
+    def file_of(self, tenant: str) -> Path | None:
+        """Return the file in which the servers of a tenant are edited, which may not exist yet.
+
+        Raises:
+            ConfigError: when it is a folder, or cannot be read.
+        """
+        source = self.config if tenant == DEFAULT_TENANT else self.tenants.get(tenant)
+        is_file = isinstance(source, str) or (source is None and tenant == DEFAULT_TENANT)
+        return file_to_edit(cast("str | None", source)) if is_file else None
 
     def log_of(self, tenant: str) -> Path | None:
         """Return the folder of the log that the people of a tenant may read."""

@@ -282,6 +282,16 @@ class Gateway(AsyncContextManagerMixin):
         if tenant is not None and request.method == "notifications/roots/list_changed":
             await tenant.hub.roots_changed(client_key(request.client))
 
+    def clients(self, tenant: str) -> list[Client]:
+        """Return the clients of a tenant with a session, and those that listen for changes.
+
+        A modern client that does not listen is known only while a request of it runs.
+        """
+        opened = None if self._tenants is None else self._tenants.known(tenant)
+        listening = [] if opened is None else opened.changes.clients()
+        modern = [it for it in listening if it.era == "modern"]
+        return [*(it.client for it in self._sessions.of(tenant)), *modern]
+
     def connected(self, client: Client, channel: Channel) -> None:
         """Add a session of the handshake era, with the channel to its client."""
         self.disconnected(client.session)

@@ -1,7 +1,8 @@
 """Edit the user's file of servers, and keep its comments, order and formatting."""
 
 import os
-from collections.abc import Callable, Container, Mapping
+import re
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from pegboard.errors import ConfigError, ServerNotAllowedError, ServerNotFoundEr
 
 __all__ = ["ServersFile", "entry_of", "file_to_edit"]
 
+_KEPT = re.compile(r"\$\{(?:keyring|file):[^{}]*\}")
 _NEW = '{\n  "mcpServers": {}\n}\n'
 
 
@@ -87,6 +89,11 @@ class ServersFile:
         """What is wrong around the entries."""
         document = self._document()
         return find_entries(document.value, document).problems
+
+    def kept_references(self) -> Iterator[str]:
+        """Give the references of the servers to secrets that are kept elsewhere, in order."""
+        for entry in self.entries.values():
+            yield from _references(entry.value)
 
     def readings(
         self, environ: Mapping[str, str] | None = None, *, of: Container[str] | None = None
@@ -292,6 +299,17 @@ def entry_of(config: ServerConfig) -> dict[str, Any]:
     if config.oauth is not None and not entry["oauth"]:
         entry["oauth"] = True
     return {field: _escaped(value) for field, value in entry.items() if value != {}}
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from _KEPT.findall(value)
+    elif isinstance(value, Mapping):
+        for it in cast("Mapping[str, object]", value).values():
+            yield from _references(it)
+    elif isinstance(value, list):
+        for it in cast("list[object]", value):
+            yield from _references(it)
 
 
 def _escaped(value: object) -> object:

@@ -9,7 +9,6 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from pegboard.console.console_sessions import is_same
 from pegboard.console.pages.board import costs_of
 from pegboard.console.request import PageRequest
 from pegboard.console.trial import Trial, arguments_in, fields_of, try_tool
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["find", "show", "show_one"]
 
 _PAGE = 100
-_MOST_FIELDS = 500
 _FOUND = 8
 _LONGEST_QUERY = 500
 
@@ -60,9 +58,7 @@ async def show_one(page: PageRequest) -> Response:
     trial = None
     form: FormData | None = None
     if page.request.method == "POST":
-        form = await page.request.form(max_fields=_MOST_FIELDS, max_files=0)
-        if not is_same(str(form.get("csrf", "")), page.session.csrf):
-            raise HTTPException(403, "This form is of an earlier session. Load the page again.")
+        form = await page.form()
         page.need("call")
         trial = await _tried(page, tool, form)
     definition = page.tenant.tools.definition(tool)

@@ -15,8 +15,10 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from pegboard.auth import (
+    ApiKeys,
     Authenticator,
     AuthSettings,
+    CredentialAuthenticator,
     check_binding,
     load_auth_settings,
     open_authenticator,
@@ -27,7 +29,7 @@ from pegboard.gateway import Face
 from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.hub import Hub
 from pegboard.model.garbage_collection import freeze_batches
-from pegboard.model.principal import LOCAL, Principal
+from pegboard.model.principal import LOCAL, OPERATOR, Principal
 from pegboard.observe.call_reporter import caller_of
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
@@ -49,6 +51,7 @@ from pegboard.server.process.instance_discovery import (
 )
 from pegboard.server.process.signals import Shutdown, watch_signals
 from pegboard.server.stdio import StdioWire, serve_stdio
+from pegboard.storage import open_store
 from pegboard.storage.open_store import without_password
 
 if TYPE_CHECKING:
@@ -96,7 +99,9 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         )
         limits = within_descriptors(serving.limits)
         address = f"http://{_in_url(options.host)}:{port}"
-        console = _console(serving, options, authenticator if settings.required else None, address)
+        console = _console(
+            serving, options, authenticator if settings.required else None, address, stack
+        )
         app = App(
             serving.pipeline,
             authenticator=http_authenticator,
@@ -270,7 +275,11 @@ async def _drain(
 
 
 def _console(
-    serving: Serving, options: ServeOptions, authenticator: Authenticator | None, address: str
+    serving: Serving,
+    options: ServeOptions,
+    authenticator: Authenticator | None,
+    address: str,
+    stack: AsyncExitStack,
 ) -> ConsoleEntry | None:
     if not serving.gateway.options.console:
         return None
@@ -295,6 +304,11 @@ def _console(
             started=started,
             calls=serving.calls,
             log_folder=None if options.log_folder is None else Path(options.log_folder),
+            keys=_keys(authenticator, options, stack),
+            asks_for_keys=authenticator is not None,
+            audit=serving.audit,
+            config=options.config,
+            tenants=serving.tenants,
             address=address,
             storage="" if options.storage is None else without_password(options.storage),
         )
@@ -302,6 +316,24 @@ def _console(
         return Console(sources, ConsoleSessions(accepts))
 
     return ConsoleEntry(make)
+
+
+def _keys(
+    authenticator: Authenticator | None, options: ServeOptions, stack: AsyncExitStack
+) -> ApiKeys | None:
+    """Return the API keys that are accepted, or those that are only stored."""
+    own = authenticator.keys if isinstance(authenticator, CredentialAuthenticator) else None
+    if own is not None or options.storage is None:
+        return own
+    store = open_store(options.storage, tenant=OPERATOR)
+    keys = ApiKeys(store)
+
+    def close() -> None:
+        keys.close()
+        store.close()
+
+    stack.push_async_callback(anyio.to_thread.run_sync, close)
+    return keys
 
 
 async def _auth_settings(options: ServeOptions) -> AuthSettings:
