@@ -15,13 +15,13 @@ from pegboard.console.request import PageRequest
 from pegboard.model.call import Phases
 from pegboard.observe.call_entry import CallEntry, CallFilter, entry_as_json
 
-__all__ = ["export", "show", "show_one"]
+__all__ = ["PHASES", "export", "show", "show_one"]
 
 _PAGE = 100
 _EXPORTED = 10_000
 _LONGEST = 200
 _OUTCOMES = ("ok", "tool_error", "raised", "refused", "timeout", "cancelled")
-_PHASES = ("queued", "connecting", "at_server", "waiting", "caching")
+PHASES = ("queued", "connecting", "at_server", "waiting", "caching")
 _SPANS: Mapping[str, timedelta] = {
     "1h": timedelta(hours=1),
     "1d": timedelta(days=1),
@@ -57,7 +57,7 @@ async def show(page: PageRequest) -> Response:
         chosen=chosen,
         outcomes=_OUTCOMES,
         spans=tuple(_SPANS),
-        phases=_PHASES,
+        phases=PHASES,
         older=calls[_PAGE - 1].id if len(calls) > _PAGE else "",
         is_kept=page.sources.calls is not None,
     )
@@ -116,7 +116,7 @@ def _bars(call: CallEntry, longest: float) -> tuple[Bar, ...]:
         return ()
     bars: list[Bar] = []
     begin = 0.0
-    known = [(name, float(getattr(spent, name))) for name in _PHASES]
+    known = [(name, float(getattr(spent, name))) for name in PHASES]
     rest = max(0.0, call.seconds - sum(seconds for _, seconds in known))
     for phase, seconds in (*known, ("gateway", rest)):
         if seconds <= 0:

@@ -47,6 +47,7 @@ function openPalette(address) {
   const list = dialog.querySelector("ul");
   const button = document.querySelector("[data-palette]");
   let asked = 0;
+  let typing;
   button.hidden = false;
   button.addEventListener("click", () => dialog.showModal());
   document.addEventListener("keydown", (event) => {
@@ -56,12 +57,16 @@ function openPalette(address) {
       dialog.showModal();
     }
   });
-  input.addEventListener("input", async () => {
+  input.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(ask, 80);
+  });
+  async function ask() {
     const mine = (asked += 1);
     const response = await fetch(`${address}?q=${encodeURIComponent(input.value)}`);
     if (!response.ok || mine !== asked) return;
     list.replaceChildren(...(await response.json()).map(entry));
-  });
+  }
   dialog.addEventListener("keydown", (event) => {
     const links = [...list.querySelectorAll("a")];
     const at = links.indexOf(document.activeElement);
