@@ -4,6 +4,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import anyio
@@ -89,12 +90,18 @@ class Common:
 
     def questions(self) -> list[OpenQuestion]:
         """Return the questions that wait for a person, of all callers."""
-        return [*self.suspended_calls.questions(), *self.tasks.tasks.questions()]
+        of_tasks = (it.open_questions() for it in self.tasks.tasks.live.values())
+        return [*self.suspended_calls.questions(), *chain.from_iterable(of_tasks)]
 
     def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
         """Answer a question in place of the client; return whether it was still open."""
-        asks = self.suspended_calls if question.kind == "call" else self.tasks.tasks
-        return asks.answer(question, response)
+        if question.kind == "call":
+            return self.suspended_calls.answer(question, response)
+        running = self.tasks.tasks.live.get(question.id)
+        if running is None or question.key not in running.asked:
+            return False
+        running.take({question.key: response})
+        return True
 
     def limits(self) -> list[LimitUse]:
         """Return how much is used up of each limit."""

@@ -20,7 +20,6 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from pegboard.errors import LimitReachedError, PegboardError, RevisionConflictError, StorageError
 from pegboard.gateway.builtin_tool import CallerContext
-from pegboard.gateway.calls.suspended_calls import OpenQuestion
 from pegboard.gateway.errors import rpc_error_of
 from pegboard.gateway.options import GatewayOptions
 from pegboard.gateway.request import Client, ClientRequest, RpcError, object_in
@@ -210,32 +209,6 @@ class Tasks:
         elif not record.status.is_final:
             letter = Letter(task=record.id, responses=written(dict(responses)))
             await anyio.to_thread.run_sync(self.table.post, letter)
-
-    def questions(self) -> list[OpenQuestion]:
-        """Return the open questions of the tasks that run here."""
-        return [
-            OpenQuestion(
-                kind="task",
-                id=running.id,
-                key=key,
-                method=str(asked.get("method", "")),
-                params=object_in(asked.get("params")),
-                tool=running.record.tool,
-                tenant=running.record.tenant,
-                subject=running.record.subject,
-            )
-            for running in self.live.values()
-            if running.is_task
-            for key, asked in running.asked.items()
-        ]
-
-    def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
-        """Answer a question in place of the client; return whether it was still open."""
-        running = self.live.get(question.id)
-        if running is None or question.key not in running.asked:
-            return False
-        running.take({question.key: response})
-        return True
 
     async def cancel(self, record: TaskRecord) -> None:
         """Stop a task, unless it has ended."""
