@@ -55,7 +55,7 @@ async def test_a_change_needs_the_origin_of_the_page_and_the_token_of_the_sessio
     tmp_path: Path,
 ) -> None:
     async with console(tmp_path, {"light": light()}) as site, site.visit() as browser:
-        good = {"csrf": await csrf_of(browser), "field.text": "hi"}
+        good = {"csrf": await csrf_of(browser), "f/text": "hi"}
 
         async def sent(data: dict[str, str], **headers: str) -> int:
             return (await browser.post(TOOL, data=data, headers=headers)).status_code
@@ -105,7 +105,7 @@ async def test_who_may_see_which_page(who: str, tmp_path: Path) -> None:
             return
         # Every session has a token; a person without pages has it nowhere.
         csrf = "" if who == "register" else await csrf_of(browser)
-        tried = await browser.post(TOOL, data={"csrf": csrf, "field.text": "hi"})
+        tried = await browser.post(TOOL, data={"csrf": csrf, "f/text": "hi"})
         assert tried.status_code == (200 if may_call else 403)
         page = (await browser.get("/console/servers/light")).text
         # Its log, its command and the calls of others are for operators.
@@ -169,7 +169,7 @@ async def sees(browser: httpx2.AsyncClient, server: str, call_id: str) -> set[st
 
 async def call(browser: httpx2.AsyncClient, path: str) -> None:
     """Try a tool at its page."""
-    sent = {"csrf": await csrf_of(browser), "field.text": "hi"}
+    sent = {"csrf": await csrf_of(browser), "f/text": "hi"}
     response = await browser.post(path, data=sent)
     assert response.status_code == 200
     assert 'id="result"' in response.text

@@ -36,6 +36,8 @@ async def resumed(caller: Caller, asked: dict[str, Any]) -> str:
 async def answer(browser: httpx2.AsyncClient, **fields: str) -> int:
     hidden = fields_in((await browser.get(PAGE)).text)
     sent = {"csrf": await csrf_of(browser), "action": "accept", **hidden, **fields}
+    form = f"{sent['id']}.{sent['key']}"
+    sent |= {f"{form}/{name}": it for name, it in fields.items()}
     return (await browser.post(PAGE, data=sent)).status_code
 
 
@@ -51,7 +53,7 @@ async def test_the_owner_answers_a_question_and_the_client_gets_the_result(tmp_p
             assert "`age` is required." in unescape(
                 (await browser.post(PAGE, data=await form_of(browser))).text
             )
-            given = {"field.city": "Oslo", "field.age": "44", "field.colour": '"blue"'}
+            given = {"city": "Oslo", "age": "44", "colour": '"blue"'}
             assert await answer(browser, **given) == 303
             assert "Who?" not in (await browser.get(PAGE)).text
         assert '"city": "Oslo"' in await resumed(caller, asked)
@@ -93,7 +95,7 @@ async def test_the_caller_itself_answers_and_sees_its_running_calls(tmp_path: Pa
             [key] = await anyio.to_thread.run_sync(site.keys.list)
             own = Principal(subject=f"pb_{key.id}", scopes=frozenset({"call"}))
             caller, asked = await parked(site, own)
-            given = {"field.city": "Rome", "field.age": "1", "field.colour": '"red"'}
+            given = {"city": "Rome", "age": "1", "colour": '"red"'}
             assert await answer(browser, **given) == 303
         assert '"city": "Rome"' in await resumed(caller, asked)
 

@@ -28,6 +28,7 @@ from pegboard.console.pages import (
     health,
     keys,
     login,
+    results,
     search,
     server,
     tools,
@@ -36,6 +37,7 @@ from pegboard.console.pages import (
 from pegboard.console.rendering import rendered
 from pegboard.console.request import Page, language_in, page
 from pegboard.console.sources import Sources
+from pegboard.console.trials.result_media import ResultMedia
 from pegboard.errors import PegboardError
 from pegboard.gateway.request import RpcError
 
@@ -74,6 +76,7 @@ class Console:
         self._app.state.sources = sources
         self._app.state.sessions = sessions
         self._app.state.costs = {}
+        self._app.state.media = ResultMedia()
         self._app.state.plans = ConfigPlans()
         self._app.state.diagnoses = Diagnoses()
         self._app.state.issued = keys.IssuedKeys()
@@ -130,6 +133,7 @@ def _routes(updates: LiveUpdates) -> list[Route | Mount]:
         route("/servers/{name:path}", server.show, name="server", methods=_BOTH),
         route("/tools", tools.show, name="tools"),
         route("/tools/{name:path}", tools.show_one, name="tool", methods=("GET", "POST")),
+        Route(f"{PREFIX}/results/{{key}}", results.show, name="result"),
         route("/search", search.show, name="search"),
         route("/tools.jsonl", search.export_tools, name="export-tools"),
         route("/calls", calls.show, name="calls"),
@@ -189,6 +193,8 @@ async def _told(request: Request, status: int, words: str) -> Response:
         "signed_in": request.scope.get("pegboard.session") is not None,
         "path": request.url.path,
     }
+    language = language_in(request)
+    body = await anyio.to_thread.run_sync(partial(rendered, "error.html", language, values))
     body = await anyio.to_thread.run_sync(
         partial(rendered, "error.html", language_in(request), values)
     )

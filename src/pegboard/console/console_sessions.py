@@ -12,7 +12,7 @@ import msgspec
 from pegboard.errors import UnauthenticatedError
 from pegboard.model.principal import LOCAL, Principal
 
-__all__ = ["Authenticate", "ConsoleSession", "ConsoleSessions"]
+__all__ = ["Authenticate", "ConsoleSession", "ConsoleSessions", "is_same"]
 
 LINK_SECONDS = 300.0
 """How long a one-time link can be opened."""

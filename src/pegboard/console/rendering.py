@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pegboard.model.hidden_characters import visible
 
-__all__ = ["LANGUAGES", "Language", "language_of", "rendered"]
+__all__ = ["LANGUAGES", "Language", "language_of", "rendered", "url_of"]
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -50,14 +50,14 @@ def _environment(language: Language) -> Environment:
         auto_reload=False,
     )
     known: dict[str, Any] = made.globals
-    known.update(t=_translator(language), language=language, url_of=_url_of)
+    known.update(t=_translator(language), language=language, url_of=url_of)
     filters: dict[str, Any] = made.filters
     filters.update(number=_number, seconds=_seconds, moment=_moment, iso=_iso, bytes=_bytes)
     filters.update(instant=_instant)
     return made
 
 
-def _url_of(kind: str, name: str) -> str:
+def url_of(kind: str, name: str) -> str:
     """Return the address of the page of a server or a tool; a name may have any character."""
     return f"/console/{kind}s/{quote(name, safe='')}"
 

@@ -99,6 +99,11 @@ class PageRequest:
 
     async def show(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, rendered in a thread."""
+        body = await self.render(template, **values)
+        return Response(body, status_code=status, media_type="text/html")
+
+    async def render(self, template: str, **values: Any) -> bytes:
+        """Return a page or a part of one, rendered in a thread."""
         session, request = self.session, self.request
         given: Mapping[str, Any] = {
             "who": session.principal.subject,
@@ -113,8 +118,7 @@ class PageRequest:
             "signed_in": True,
             **values,
         }
-        body = await anyio.to_thread.run_sync(partial(rendered, template, self.language, given))
-        return Response(body, status_code=status, media_type="text/html")
+        return await anyio.to_thread.run_sync(partial(rendered, template, self.language, given))
 
 
 def to_login(following: str) -> Response:

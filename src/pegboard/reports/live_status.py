@@ -34,6 +34,13 @@ class LiveCosts:
         self._counted = now
         return [cost for _, cost in now.values()]
 
+    def of(self, tool: Tool) -> ToolCost:
+        """Return the cost of one tool."""
+        known = self._counted.get(tool.name)
+        if known is None or known[0] is not tool:
+            known = self._counted[tool.name] = tool, self._cost(tool)
+        return known[1]
+
     def _cost(self, tool: Tool) -> ToolCost:
         definition = definition_of(tool, raw_definition(self._hub, tool))
         return ToolCost(tool.name, tool.server, estimated(definition))

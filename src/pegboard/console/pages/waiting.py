@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.datastructures import FormData
@@ -10,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from pegboard.console.request import PageRequest
-from pegboard.console.trial import FormField, arguments_in, fields_of
+from pegboard.console.trials.schema_form import SchemaForm
 from pegboard.gateway.calls.suspended_calls import OpenQuestion
 from pegboard.model.json_values import object_in
 
@@ -25,7 +26,7 @@ class QuestionRow(msgspec.Struct, frozen=True, kw_only=True):
 
     question: OpenQuestion
     message: str
-    fields: tuple[FormField, ...] = ()
+    form: SchemaForm | None = None
     url: str = ""
     """The web page that the server wants the person to open."""
     is_form: bool = False
@@ -110,11 +111,15 @@ def _row(question: OpenQuestion, error: str) -> QuestionRow:
     return QuestionRow(
         question=question,
         message=message if isinstance(message, str) else question.method,
-        fields=tuple(fields_of(schema, None)) if is_elicitation and not link else (),
+        form=SchemaForm(schema, root=_form_name(question)) if is_elicitation and not link else None,
         url=link if link.startswith("https://") else "",
         is_form=is_elicitation,
         error=error,
     )
+
+
+def _form_name(question: OpenQuestion) -> str:
+    return quote(f"{question.id}.{question.key}", safe="")
 
 
 def _response(question: OpenQuestion, form: FormData) -> Mapping[str, Any]:
@@ -131,8 +136,13 @@ def _response(question: OpenQuestion, form: FormData) -> Mapping[str, Any]:
     if "url" in question.params:
         return {"action": "accept"}
     schema = object_in(question.params.get("requestedSchema"))
-    content = arguments_in(schema, form)
-    missing = [it.name for it in fields_of(schema, None) if it.required and it.name not in content]
+    sent = {key: it for key, it in form.items() if isinstance(it, str)}
+    answer = SchemaForm(schema, root=_form_name(question), sent=sent)
+    content = object_in(answer.value())
+    for path, words in answer.problems.items():
+        raise ValueError(f"`{path.rpartition('/')[2]}`: {words}")
+    fields = answer.root.fields
+    missing = [it.label for it in fields if it.required and it.label not in content]
     if missing:
         raise ValueError(f"`{missing[0]}` is required.")
     return {"action": "accept", "content": content}
