@@ -110,6 +110,12 @@ async def test_the_owner_adds_edits_and_undoes_and_comments_stay(tmp_path: Path)
         await applied(browser, "undo", change=change_in(page))
         assert file.read_text("utf-8") == before
         assert "near" not in site.serving.hub.servers
+        await applied(browser, "undo", change=change_in((await browser.get(PAGE)).text))
+        assert "near" in of_file(file)
+        await applied(browser, "remove", name="near")
+        await anyio.Path(file).write_text(before + "\n", "utf-8")
+        # What cannot be undone is not offered.
+        assert 'name="change"' not in (await browser.get(PAGE)).text
         shown = (await browser.get(f"{PAGE}?edit=far")).text
         assert "https://***:***@far.example/mcp" in shown or "***@far.example/mcp" in shown
         entry = {"url": masked_url(shown), "headers": {"Authorization": "***"}, "lazy": True}

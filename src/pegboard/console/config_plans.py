@@ -216,9 +216,14 @@ class ConfigPlans:
         return change
 
     def changes(self, path: Path, session: ConsoleSession) -> list[ConfigChange]:
-        """Return the changes of a file that a session may undo, the newest first."""
-        own = (it for it in self._changes.values() if it.path == path)
-        return [it for it in own if session.is_owner or it.session == session.csrf][::-1]
+        """Return the changes that a session can undo now, the newest first."""
+        text = ServersFile(path).text
+        found: dict[str, ConfigChange] = {}
+        for it in reversed(self._changes.values()):
+            is_own = session.is_owner or it.session == session.csrf
+            if is_own and (it.path, it.after) == (path, text):
+                found.setdefault(it.before, it)
+        return list(found.values())
 
     def _kept(  # noqa: PLR0913 - the parts of a plan
         self,
