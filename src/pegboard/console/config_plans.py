@@ -290,9 +290,11 @@ def _check_remote(entry: Mapping[str, Any], before: object) -> None:
     if beyond or new.get("type") == "stdio":
         fields = ", ".join(f"`{it}`" for it in beyond or ["type"])
         raise ConfigError(f"Only the local owner writes {fields}.")
-    known = set(_texts(old))
-    if any("${" in it and it not in known for field in changed for it in _texts(new.get(field))):
-        raise ConfigError("Only the local owner refers to variables, files and kept secrets.")
+    for field in changed:
+        # In another field, such as the prefix of its tools, it would be shown.
+        known = set(_texts(old.get(field)))
+        if any("${" in it and it not in known for it in _texts(new.get(field))):
+            raise ConfigError("Only the local owner refers to variables, files and kept secrets.")
     if changed.intersection(_ADDRESS):
         held = {text for it in _CREDENTIALS for text in _texts(old.get(it))}
         if held & {text for it in _CREDENTIALS for text in _texts(new.get(it))}:
