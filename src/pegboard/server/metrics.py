@@ -108,6 +108,8 @@ class Metrics:
     def _families(self) -> list["_Family"]:
         """Return all values as they are now, for a thread to format."""
         refused = "Requests whose sender was not let in."
+        # A copy, made at once: the thread of the watchdog adds to it.
+        counted = self.stalls.copy()
         stalls = "Stretches of work on the event loop that took too much CPU time."
         return [
             _Family("requests", "Requests of clients.", ("method", "outcome"), {**self._requests}),
@@ -117,7 +119,7 @@ class Metrics:
                 "loop_stalls",
                 stalls,
                 ("place",),
-                {(it,): count for it, count in self.stalls.items()},
+                {(it,): count for it, count in counted.items()},
             ),
             _timed("request_seconds", "Time to answer a request.", "method", self._request_times),
             _timed("call_seconds", "Time of a call of a tool.", "server", self._call_times),
