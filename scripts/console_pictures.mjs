@@ -1,10 +1,11 @@
-// Photographs pages of the console: node -e SOURCE LINK FOLDER PAGES, where PAGES is JSON.
+// Photographs pages of the console: node -e SOURCE LINK FOLDER HOME PAGES, where PAGES is
+// JSON.
 import chromium from "@sparticuz/chromium";
 import { writeFileSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import { chromium as driver } from "playwright-core";
 
-const [link, folder, pages] = process.argv.slice(-3);
+const [link, folder, home, pages] = process.argv.slice(-4);
 const browser = await driver.launch({
   executablePath: await chromium.executablePath(),
   args: [...chromium.args, "--no-sandbox"],
@@ -17,6 +18,12 @@ const { origin } = new URL(link);
 for (const [name, path] of Object.entries(JSON.parse(pages))) {
   const response = await page.goto(origin + path);
   if (!response.ok()) continue;
+  // The home differs from run to run, and this browser has no Chinese letters.
+  await page.evaluate((home) => {
+    document.querySelector("[name=language]").closest("form").hidden = true;
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(home, "~");
+  }, home);
   if (name === "tool") {
     await page.getByLabel("timezone").fill("Europe/Oslo");
     await page.getByRole("button", { name: "Call", exact: true }).click();
@@ -47,12 +54,13 @@ async function small(picture) {
       const far = known.map((other) => other.reduce((sum, at, i) => sum + (at - own[i]) ** 2, 0));
       nearest.set(it, far.indexOf(Math.min(...far)));
     }
-    const pixels = Array.from(values, (it) => nearest.get(it));
-    return { width, height, palette: known.flat(), pixels };
+    const pixels = Array.from(values, (it) => String.fromCharCode(nearest.get(it))).join("");
+    return { width, height, palette: known.flat(), pixels: btoa(pixels) };
   }, picture.toString("base64"));
+  const indices = Buffer.from(pixels, "base64");
   const rows = Buffer.alloc((width + 1) * height);
   for (let y = 0; y < height; y += 1) {
-    rows.set(pixels.slice(y * width, (y + 1) * width), y * (width + 1) + 1);
+    rows.set(indices.subarray(y * width, (y + 1) * width), y * (width + 1) + 1);
   }
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);

@@ -59,7 +59,7 @@ def draw() -> None:
         subprocess.run(  # noqa: S603 - a program of ours
             [
                 *(_NODE, "--input-type=module", "-e", _PROGRAM.read_text("utf-8")),
-                *(link, PICTURES, json.dumps(PAGES)),
+                *(link, PICTURES, folder, json.dumps(PAGES)),
             ],
             check=True,
             cwd=_BROWSER,

@@ -1,5 +1,6 @@
 """The console as an application: its headers, its refusals, and who may see which page."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -93,12 +94,17 @@ def shown_to(who: str) -> int:
 
 @pytest.mark.parametrize("who", PEOPLE)
 async def test_who_may_see_which_page(who: str, tmp_path: Path) -> None:
-    async with console(tmp_path, {"light": light()}) as site, site.visit(who) as browser:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"light": light()}}), "utf-8")
+    async with console(tmp_path, file=file) as site, site.visit(who) as browser:
         for path in PAGES:
             assert (await browser.get(path)).status_code == shown_to(who), path
         async with browser.stream("GET", "/console/updates") as stream:
             assert stream.status_code == shown_to(who)
         may_call = who in ("call", "admin", OWNER)
+        for path in ("/console/keys", "/console/configuration"):
+            wanted = {"admin": 200, OWNER: 200, "none": 303}.get(who, 403)
+            assert (await browser.get(path)).status_code == wanted, path
         waiting = await browser.get("/console/waiting")
         assert waiting.status_code == (200 if may_call else 303 if who == "none" else 403)
         if who == "none":

@@ -25,8 +25,10 @@ BROWSER = TOOLS / "npm-browser"
 NEEDS = ("node", "npm-browser")
 PAGES = (
     *("/console", "/console/tools", "/console/search?q=fetch", "/console/calls", "/console/cost"),
-    "/console/health",
+    *("/console/health", "/console/waiting"),
 )
+SCOPES: tuple[Scope, ...] = ("read", "call", "admin")
+OPERATORS = ("/console/keys", "/console/configuration")
 
 
 class Console(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +66,7 @@ class Console(msgspec.Struct, frozen=True, kw_only=True):
             [NODE, "--input-type=module", "-e", source, *words],
             capture_output=True,
             encoding="utf-8",
-            timeout=150,
+            timeout=300,
             check=False,
             cwd=BROWSER,
             env={**os.environ, "TMPDIR": str(unpacked)},
@@ -128,7 +130,7 @@ def test_an_open_page_shows_a_call_of_another(console: Console) -> None:
 
 @pytest.mark.interop(*NEEDS)
 def test_every_page_is_well_made_and_needs_no_script(console: Console) -> None:
-    paths = [*PAGES, "/console/servers/stock", "/console/tools/mcp_stock_fetch_1"]
+    paths = [*PAGES, *OPERATORS, "/console/servers/stock", "/console/tools/mcp_stock_fetch_1"]
     seen = console.browse("look_around", paths=paths)
     assert len(seen["titles"]) == 3 * len(paths)
     plain = console.browse("do_without_scripts", paths=paths)
@@ -136,11 +138,16 @@ def test_every_page_is_well_made_and_needs_no_script(console: Console) -> None:
 
 
 @pytest.mark.interop_full(*NEEDS)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("count", [0, 1, 10_000])
 def test_every_page_is_well_made_with_any_number_of_tools(count: int, tmp_path: Path) -> None:
     servers = {"stock": stocked(count)} if count else {}
     with opened(servers, tmp_path) as console:
-        people = (console.link(), *(console.key(it) for it in ("read", "call", "admin")))
-        for who in people:
-            paths = [*PAGES, *(["/console/servers/stock"] if count else [])]
+        people = {"owner": console.link(), **{it: console.key(it) for it in SCOPES}}
+        for name, who in people.items():
+            more = ["/console/servers/stock"] if count else []
+            more += OPERATORS if name in ("owner", "admin") else ()
+            paths = [*PAGES, *more]
+            if name == "read":
+                paths.remove("/console/waiting")
             console.browse("look_around", who, paths=paths)

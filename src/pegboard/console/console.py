@@ -71,7 +71,7 @@ class Console:
 
     def __init__(self, sources: Sources, sessions: ConsoleSessions) -> None:
         self._sessions = sessions
-        self._updates = LiveUpdates(sources)
+        self._updates = LiveUpdates(sources, self.session_of)
         self._app = Starlette(routes=_routes(self._updates), exception_handlers=_errors())
         self._app.state.sources = sources
         self._app.state.sessions = sessions

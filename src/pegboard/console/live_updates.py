@@ -1,7 +1,7 @@
 """Live updates: tells open pages by server-sent events that what they show has changed."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -9,7 +9,9 @@ from time import monotonic
 import anyio
 import anyio.to_thread
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Scope
 
+from pegboard.console.console_sessions import ConsoleSession
 from pegboard.console.request import PageRequest
 from pegboard.console.sources import Sources
 
@@ -23,10 +25,18 @@ MOST_STREAMS = 200
 
 
 class LiveUpdates:
-    """Looks at cheap signs of change, and only while a page is open."""
+    """Looks at cheap signs of change, and only while a page is open.
 
-    def __init__(self, sources: Sources) -> None:
+    Args:
+        sources: where the signs are read.
+        session_of: finds the session of a request, if it has not ended.
+    """
+
+    def __init__(
+        self, sources: Sources, session_of: Callable[[Scope], Awaitable[ConsoleSession | None]]
+    ) -> None:
         self._sources = sources
+        self._session_of = session_of
         self._open: set[anyio.Event] = set()
         self._log: tuple[float, int] = (0.0, 0)
 
@@ -45,22 +55,24 @@ class LiveUpdates:
     async def _events(self, page: PageRequest) -> AsyncGenerator[str]:
         ended = anyio.Event()
         self._open.add(ended)
-        try:
-            yield "retry: 3000\n\n"
-            seen, quiet = await self._signs(page), 0
-            while not ended.is_set():
-                with anyio.move_on_after(_LOOK):
-                    await ended.wait()
-                now = await self._signs(page)
-                quiet += 1
-                if now != seen:
-                    yield "event: changed\ndata:\n\n"
+        # The request of the page is over, but its tenant must stay open.
+        with page.tenant:
+            try:
+                seen, quiet = await self._signs(page), 0
+                yield "retry: 3000\n\n"
+                while not ended.is_set():
+                    with anyio.move_on_after(_LOOK):
+                        await ended.wait()
+                    now = await self._signs(page)
+                    quiet += 1
+                    if now == seen and quiet < _SIGN_OF_LIFE:
+                        continue
+                    if await self._session_of(page.request.scope) is None:
+                        return
+                    yield "event: changed\ndata:\n\n" if now != seen else ":\n\n"
                     seen, quiet = now, 0
-                elif quiet >= _SIGN_OF_LIFE:
-                    yield ":\n\n"
-                    quiet = 0
-        finally:
-            self._open.discard(ended)
+            finally:
+                self._open.discard(ended)
 
     async def _signs(self, page: PageRequest) -> object:
         """Return values that change whenever a page may show something else.
