@@ -130,6 +130,7 @@ async def console(
                 asks_for_keys=keys,
                 audit=serving.audit,
                 config=options.config,
+                tenants=serving.tenants,
             )
             sessions = ConsoleSessions(authenticator.authenticate if keys else None, clock=clock)
             entry = ConsoleEntry(lambda: Console(sources, sessions))

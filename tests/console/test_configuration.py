@@ -13,6 +13,7 @@ from tests.console.served_console import console, csrf_of
 from tests.upstream.late_servers import light
 
 PAGE = "/console/configuration"
+KEPT = "https://kept.example/mcp"
 SECRETS = ("value-of-env-77", "sk-value-of-header-88", "pa55-in-url", "ghp_" + "a1B2c3D4e5" * 4)
 
 
@@ -31,6 +32,7 @@ def written(folder: Path) -> Path:
       "headers": {{"Authorization": "Bearer {header}"}},
       "enabled": false
     }}
+    ,"kept": {{"url": "{KEPT}", "headers": {{"A": "${{HOME}}"}}, "enabled": false}}
     // "old": {{"token": "{token}"}}
   }}
 }}
@@ -110,6 +112,12 @@ async def test_the_owner_adds_edits_and_undoes_and_comments_stay(tmp_path: Path)
         await applied(browser, "undo", change=change_in(page))
         assert file.read_text("utf-8") == before
         assert "near" not in site.serving.hub.servers
+        await applied(browser, "undo", change=change_in((await browser.get(PAGE)).text))
+        assert "near" in of_file(file)
+        await applied(browser, "remove", name="near")
+        await anyio.Path(file).write_text(before + "\n", "utf-8")
+        # What cannot be undone is not offered.
+        assert 'name="change"' not in (await browser.get(PAGE)).text
         shown = (await browser.get(f"{PAGE}?edit=far")).text
         assert "https://***:***@far.example/mcp" in shown or "***@far.example/mcp" in shown
         entry = {"url": masked_url(shown), "headers": {"Authorization": "***"}, "lazy": True}
@@ -157,6 +165,8 @@ async def test_an_admin_from_elsewhere_writes_only_addresses(tmp_path: Path) -> 
     before = file.read_text("utf-8")
     url = "https://new.example/mcp"
     moved = {"url": "https://evil.example/", "headers": {"Authorization": "***"}}
+    away = {"url": "https://evil.example/", "headers": {"A": "${HOME}"}}
+    told = {"url": KEPT, "prefix": "${HOME}"}
     async with console(tmp_path, file=file) as site, site.visit("admin") as browser:
         refused = [
             await planned(browser, "add", name="sh", target="sh -c id"),
@@ -165,6 +175,8 @@ async def test_an_admin_from_elsewhere_writes_only_addresses(tmp_path: Path) -> 
             await planned(browser, "edit", name="light", entry='{"command": "sh"}'),
             await planned(browser, "edit", name="light", entry=json.dumps({"url": url})),
             await planned(browser, "edit", name="far", entry=json.dumps(moved)),
+            await planned(browser, "edit", name="kept", entry=json.dumps(away)),
+            await planned(browser, "edit", name="kept", entry=json.dumps(told)),
             await planned(browser, "remove", name="light"),
             *[
                 await planned(browser, "edit", name="new", entry=json.dumps({"url": url, **more}))
@@ -213,3 +225,17 @@ async def test_typed_secrets_are_moved_out_of_the_file(tmp_path: Path) -> None:
         assert "was moved to" in page
         assert secret not in page
         assert "${" in of_file(file)["new"]["headers"]["Authorization"]
+
+
+async def test_an_admin_of_a_tenant_edits_the_file_of_this_tenant_only(tmp_path: Path) -> None:
+    blue, url = tmp_path / "blue.json", "https://new.example/mcp"
+    blue.write_text('{"mcpServers": {}}', "utf-8")
+    async with console(tmp_path, {"light": light()}, tenants={"blue": str(blue)}) as site:
+        async with site.visit("admin", tenant="blue") as browser:
+            page = await applied(browser, "add", name="new", target=url, lazy="1")
+            assert (str(blue) in page, "servers/light" in page) == (True, False)
+            assert of_file(blue)["new"] == {"url": url, "lazy": True}
+        async with site.visit("admin") as browser:
+            # The servers of this one were given without a file.
+            assert (await browser.get(PAGE)).status_code == 404
+            assert "new" not in site.serving.hub.servers

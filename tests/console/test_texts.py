@@ -10,18 +10,17 @@ from jinja2 import Environment, nodes
 import pegboard.console
 from pegboard.console.config_plans import PlannedAction
 from pegboard.console.pages.calls import PHASES
-from pegboard.doctor.report import Severity
+from pegboard.doctor import Severity
 from pegboard.model.task import TaskStatus
-from pegboard.upstream.connection import ServerState
+from pegboard.upstream.connection import Era, ServerState
 
 ROOM = Path(pegboard.console.__file__).parent
 PLACE = re.compile(r"{\w*}")
 SAID_OF_VALUES = {
     *(str(it) for it in ServerState),
     *("unusable", *PHASES, "gateway", "Arguments", "Result"),
-    *get_args(PlannedAction),
-    *get_args(Severity),
-    *("enabled", "revoked", "expired", "valid", "legacy", "modern"),
+    *(*get_args(Severity), *get_args(PlannedAction), *get_args(Era)),
+    *("enabled", "valid", "revoked", "expired"),
     *("skills", "tools of apps", *(f"tasks {it.value}" for it in TaskStatus)),
 }
 """What a template translates by the value that it shows."""

@@ -216,9 +216,14 @@ class ConfigPlans:
         return change
 
     def changes(self, path: Path, session: ConsoleSession) -> list[ConfigChange]:
-        """Return the changes of a file that a session may undo, the newest first."""
-        own = (it for it in self._changes.values() if it.path == path)
-        return [it for it in own if session.is_owner or it.session == session.csrf][::-1]
+        """Return the changes that a session can undo now, the newest first."""
+        text = ServersFile(path).text
+        found: dict[str, ConfigChange] = {}
+        for it in reversed(self._changes.values()):
+            is_own = session.is_owner or it.session == session.csrf
+            if is_own and (it.path, it.after) == (path, text):
+                found.setdefault(it.before, it)
+        return list(found.values())
 
     def _kept(  # noqa: PLR0913 - the parts of a plan
         self,
@@ -285,9 +290,11 @@ def _check_remote(entry: Mapping[str, Any], before: object) -> None:
     if beyond or new.get("type") == "stdio":
         fields = ", ".join(f"`{it}`" for it in beyond or ["type"])
         raise ConfigError(f"Only the local owner writes {fields}.")
-    known = set(_texts(old))
-    if any("${" in it and it not in known for field in changed for it in _texts(new.get(field))):
-        raise ConfigError("Only the local owner refers to variables, files and kept secrets.")
+    for field in changed:
+        # In another field, such as the prefix of its tools, it would be shown.
+        known = set(_texts(old.get(field)))
+        if any("${" in it and it not in known for it in _texts(new.get(field))):
+            raise ConfigError("Only the local owner refers to variables, files and kept secrets.")
     if changed.intersection(_ADDRESS):
         held = {text for it in _CREDENTIALS for text in _texts(old.get(it))}
         if held & {text for it in _CREDENTIALS for text in _texts(new.get(it))}:

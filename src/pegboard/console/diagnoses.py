@@ -3,13 +3,15 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from pegboard.console.request import PageRequest
-from pegboard.doctor import Finding, diagnose
+from pegboard.doctor.report import Finding, Report
 from pegboard.model.principal import DEFAULT_TENANT
 
 __all__ = ["Diagnoses", "Diagnosis"]
@@ -49,9 +51,10 @@ class Diagnoses:
         about = None if status is None else status.last_error
         # It listens to the log of the process, which tells servers apart only by their names.
         async with self._one_at_a_time:
-            report = await diagnose(
-                _source(page), names=[server], gateway=page.sources.address or None
-            )
+            # In a thread, and only now: few people ask, and its code takes long to import.
+            doctor = await anyio.to_thread.run_sync(import_module, "pegboard.doctor.diagnosis")
+            gateway = page.sources.address or None
+            report: Report = await doctor.diagnose(_source(page), names=[server], gateway=gateway)
         own = [it for it in report.findings if it.server in (None, server)]
         own.sort(key=lambda it: _RANK.index(it.severity))
         key = page.principal.tenant, server

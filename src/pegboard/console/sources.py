@@ -53,7 +53,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     keys: ApiKeys | None = None
     """The API keys; ``None`` if none are stored."""
     asks_for_keys: bool = False
-    """Whether clients over HTTP need a credential."""
+    """Whether these keys are accepted as credentials."""
     audit: Audit | None = None
     """Where changes are recorded."""
     config: str | Mapping[str, Any] | None = None

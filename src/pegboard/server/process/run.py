@@ -305,7 +305,7 @@ def _console(
             calls=serving.calls,
             log_folder=None if options.log_folder is None else Path(options.log_folder),
             keys=_keys(authenticator, options, stack),
-            asks_for_keys=authenticator is not None,
+            asks_for_keys=_accepted_keys(authenticator) is not None,
             audit=serving.audit,
             config=options.config,
             tenants=serving.tenants,
@@ -318,11 +318,15 @@ def _console(
     return ConsoleEntry(make)
 
 
+def _accepted_keys(authenticator: Authenticator | None) -> ApiKeys | None:
+    return authenticator.keys if isinstance(authenticator, CredentialAuthenticator) else None
+
+
 def _keys(
     authenticator: Authenticator | None, options: ServeOptions, stack: AsyncExitStack
 ) -> ApiKeys | None:
     """Return the API keys that are accepted, or those that are only stored."""
-    own = authenticator.keys if isinstance(authenticator, CredentialAuthenticator) else None
+    own = _accepted_keys(authenticator)
     if own is not None or options.storage is None:
         return own
     store = open_store(options.storage, tenant=OPERATOR)
