@@ -131,3 +131,9 @@ async def test_behind_a_proxy_with_tls_people_log_in_and_cookies_are_secure(tmp_
         response = await log_in(browser, key)
         assert "secure" in response.headers["set-cookie"].lower()
         assert response.headers["location"] == "/console"
+
+
+async def test_a_login_that_is_refused_is_reported_with_its_source(tmp_path: Path) -> None:
+    async with console(tmp_path) as site, site.browser() as browser:
+        assert (await log_in(browser, "pb_absent_secret")).status_code == 401
+        assert [source for _, source in site.refusals] == ["127.0.0.1"]
