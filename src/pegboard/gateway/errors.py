@@ -68,11 +68,14 @@ _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
     (ServerAuthenticationError, "Server {server} does not accept the credentials of the gateway"),
     (
         CircuitOpenError,
-        "Server {server} is tripped: it failed too often; the gateway waits before it tries the "
-        "server again",
+        "Server {server} is configured but not running: it failed too often; the gateway waits "
+        "before it tries the server again",
     ),
     (ServerTimeoutError, "Server {server} did not answer in time"),
-    (ServerUnavailableError, "Server {server} is down: it could not be started or reached"),
+    (
+        ServerUnavailableError,
+        "Server {server} is configured but not running: it could not be started or reached",
+    ),
     (NotConnectedError, "Server {server} is not connected"),
     (
         ConnectionLostError,
