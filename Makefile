@@ -9,13 +9,14 @@ CORE := .venv/.ready-to-run
 READY := .venv/.ready-to-work
 NPM_SERVERS := .tools/npm/.installed
 NPM_CLIENTS := .tools/npm-clients/.installed
+NPM_BROWSER := .tools/npm-browser/.installed
 NODE := .tools/node/.installed
 LEGACY_SDK := .tools/legacy/.installed
 CLIENTS := .tools/fastmcp/.installed .tools/langchain/.installed
 SKILL_SERVER := .tools/fastmcp-skills/.installed
 LLM_SDKS := .tools/llm-sdks/.installed
 ORACLES := .tools/oracles/registrytools/.installed .tools/oracles/agentscope/.installed .tools/oracles/liteai/.installed
-STRANGERS := $(NPM_SERVERS) $(NODE) $(LEGACY_SDK) $(CLIENTS) $(SKILL_SERVER) $(LLM_SDKS)
+STRANGERS := $(NPM_SERVERS) $(NPM_BROWSER) $(NODE) $(LEGACY_SDK) $(CLIENTS) $(SKILL_SERVER) $(LLM_SDKS)
 TEACHERS := .tools/training/.installed
 
 export UV_PYTHON_DOWNLOADS := never
@@ -27,7 +28,7 @@ OWN_TESTS := -m "not interop and not interop_full"
 # Tests and benches start hundreds of programs; none of them should compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo test interop interop-full alone cov check lint fmt types layers changelog docs mutants mutants-check bench bench-search words-table fuzz soak stress stress-neighbours lowest dist clean
+.PHONY: help setup pictures run demo test interop interop-full alone cov check lint fmt types layers changelog docs mutants mutants-check bench bench-search words-table fuzz soak stress stress-neighbours lowest dist clean
 
 help: ## List the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +54,8 @@ $(READY): $(CORE)
 # Servers and clients of other projects, each in an environment of its own; `make interop` talks to them.
 $(NPM_SERVERS): tests/npm/package.json
 $(NPM_CLIENTS): tests/npm/clients/package.json
-$(NPM_SERVERS) $(NPM_CLIENTS): $(NODE)
+$(NPM_BROWSER): tests/npm/browser/package.json
+$(NPM_SERVERS) $(NPM_CLIENTS) $(NPM_BROWSER): $(NODE)
 	@echo "Installing what $(filter %.json,$^) names from npm into $(@D)/" >&2
 	@mkdir -p $(@D) && cp $(filter %.json,$^) $(@D)/
 	@PATH="$(CURDIR)/.tools/node/bin:$$PATH" \
@@ -107,6 +109,9 @@ $(LLM_SDKS): $(UV) pyproject.toml
 	@$(UV) pip install --quiet --python $(@D)/bin/python \
 	  --editable '.[langchain,openai-agents,pydantic-ai]' openai anthropic google-genai langchain
 	@touch $@
+
+pictures: $(READY) $(NPM_BROWSER) ## Draw the pictures of the console in docs/images/console/ again
+	@$(IN)/python -m scripts.console_pictures
 
 setup: $(READY) ## Create the private environment (.tools/, .venv/); every recipe does it by itself
 

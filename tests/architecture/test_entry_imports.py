@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.cli.handy import Home
@@ -18,7 +19,7 @@ from tests.cli.handy import Home
 WATCHED = {
     *("anyio", "asyncio", "msgspec", "pydantic", "jsonschema", "jsonschema_rs"),
     *("mcp", "mcp_types", "aiohttp", "httpx2", "httptools", "websockets"),
-    *("starlette", "sse_starlette", "uvicorn", "prometheus_client", "opentelemetry"),
+    *("starlette", "sse_starlette", "uvicorn", "prometheus_client", "opentelemetry", "jinja2"),
     *("numpy", "Stemmer", "re2", "bpe_openai", "docstring_parser"),
     *("typer", "rich", "tomlkit", "platformdirs"),
     *("cryptography", "jwt", "keyring"),
@@ -124,7 +125,38 @@ def test_a_gateway_that_has_searched_imports_neither_a_store_nor_the_terminal(ho
         process.kill()
         process.wait()
     searching = {"Stemmer", "numpy", "re2"}
+    # No templates: no page was asked for.
     assert watched_in(rest) == VALUES | CONNECTING | SERVING | searching | {"typer"}
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_pages_for_people_are_imported_when_one_is_asked_for_unless_they_are_off(
+    is_on: bool, home: Home
+) -> None:
+    config = home.folder / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {}, "gateway": {"console": is_on}}), "utf-8")
+    code = COMMAND.format(words=["serve", "--config", str(config), "--port", "0"]) + TELL
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env=home.environ,
+        cwd=home.folder,
+    )
+    try:
+        found = re.search(r"(http://[^/ ]+)/mcp", said_until("For the file of your", process))
+        assert found is not None
+        with httpx2.Client() as client:
+            status = client.get(f"{found[1]}/console/login").status_code
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+        process.wait()
+    assert status == (200 if is_on else 404)
+    assert ("jinja2" in watched_in(rest)) == is_on
+    assert (" pegboard.console " in rest) == is_on
 
 
 def said_until(words: str, process: subprocess.Popen[str]) -> str:

@@ -13,7 +13,7 @@ SOURCE = Path(pegboard.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 ROOMS = sorted({path.parent for path in MODULES if path.parent != SOURCE})
 MOST_MODULES = 15
-ALL_MODULES = 600
+ALL_MODULES = 650
 # One file for each command, and one tree of errors, however many these are.
 CROWDED = {"cli/commands", "errors"}
 SMALLEST = 40
@@ -86,7 +86,7 @@ def test_a_module_that_is_small_is_small_for_a_reason() -> None:
         relative(path)
         for path in MODULES
         if path.name != "__init__.py"
-        and path.parent.name != "commands"
+        and path.parent.name not in ("commands", "pages")
         and len(path.read_text("utf-8").splitlines()) < SMALLEST
     }
     assert small == SMALL.keys()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pegboard.auth import ApiKeys, KeyGrant, api_keys
 from pegboard.auth.key_hash import SecretHash, digest_of, parse_key
+from pegboard.auth.key_record import StoredKey, grant_of_maker, with_ends_of_makers
 from pegboard.errors import ApiKeyNotFoundError, StorageError, UnauthenticatedError
 from pegboard.model.principal import OPERATOR, Principal
 from pegboard.storage import Store
@@ -391,3 +392,49 @@ def test_keys_that_ended_long_ago_are_forgotten(
     monkeypatch.setattr(time, "time", lambda: now + 91 * 24 * 3600)
     new = keys.create(TEAM).key
     assert {it.id for it in keys.list()} == {stays.id, new.id}
+
+
+async def test_a_key_dies_with_the_key_that_made_it(keys: ApiKeys) -> None:
+    first = keys.create(KeyGrant(scopes=("admin",)))
+    second = keys.create(KeyGrant(), maker=f"pb_{first.key.id}")
+    third = keys.create(KeyGrant(), maker=f"pb_{second.key.id}")
+    other = keys.create(KeyGrant(), maker="https://issuer.example.com#ann")
+    assert (await keys.authenticate(third.secret)).subject == f"pb_{third.key.id}"
+    keys.revoke(first.key.id)
+    for dead in (first, second, third):
+        assert await reason_of(keys, dead.secret) == "revoked"
+    assert (await keys.authenticate(other.secret)).subject == f"pb_{other.key.id}"
+    assert [it.revoked is None for it in keys.list()] == [False, False, False, True]
+    with pytest.raises(ValueError, match="no longer valid"):
+        keys.rotate(third.key.id)
+    # A process that has not read the keys yet looks it up with its makers.
+    keys._loaded = {}  # pyright: ignore[reportPrivateUsage] - as before the watch tells of it
+    assert await reason_of(keys, third.secret) == "revoked"
+
+
+def test_a_key_whose_maker_is_gone_is_refused() -> None:
+    orphan = StoredKey(id="child", created=2.0, maker="pb_parent")
+    assert with_ends_of_makers({"child": orphan})["child"].revoked == 2.0
+    own = StoredKey(id="loop", created=3.0, maker="pb_loop")
+    assert with_ends_of_makers({"loop": own})["loop"].revoked == 3.0
+
+
+def test_a_caller_makes_no_key_that_may_do_more() -> None:
+    maker = Principal(
+        tenant="team",
+        subject="pb_maker",
+        scopes=frozenset({"admin"}),
+        servers=("git*",),
+        expires=5e9,
+        calls_per_minute=10,
+    )
+    fitting = KeyGrant(tenant="team", servers=("git*",), calls_per_minute=5, expires=6e9)
+    assert grant_of_maker(fitting, maker).expires == 5e9
+    for more in (
+        msgspec.structs.replace(fitting, tenant="default"),
+        msgspec.structs.replace(fitting, servers=("*",)),
+        msgspec.structs.replace(fitting, calls_per_minute=None),
+        msgspec.structs.replace(fitting, calls_per_minute=11),
+    ):
+        with pytest.raises(ValueError, match="your own"):
+            grant_of_maker(more, maker)

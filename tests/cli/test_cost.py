@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pegboard.cli.commands.cost import estimated
+from pegboard.reports.cost import estimated
 from tests.cli.handy import Home, Terminal
 
 

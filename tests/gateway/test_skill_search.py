@@ -234,7 +234,7 @@ async def test_a_description_that_is_too_long_is_cut_for_models_and_whole_in_the
         [entry] = (await caller.send("skills/list"))["skills"]
         assert entry["frontmatter"]["description"] == long
         [prompt] = (await caller.send("prompts/list"))["prompts"]
-        assert prompt["description"] == long[:1024]
+        assert prompt["description"] == f"{long[:1023]}…"
         assert "Use words" in text_of(await caller.call("search_tools", query="use words"))
         # Its SKILL.md says something else, so that no model reads it as this skill.
         assert (await caller.call("get_skill", name="a"))["isError"] is True

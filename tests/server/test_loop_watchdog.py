@@ -72,7 +72,9 @@ async def test_a_tool_that_burns_cpu_on_the_loop_is_counted_with_its_place_and_l
             """Keep the loop busy until the watchdog has noticed it."""
             nonlocal calls
             calls += 1
-            burn_until(lambda: any(it.endswith(".burns") and stalls[it] == calls for it in stalls))
+            burn_until(
+                lambda: any(it.endswith(".burns") and stalls[it] == calls for it in list(stalls))
+            )
             return "done"
 
         serving.hub.registry.register(burns)

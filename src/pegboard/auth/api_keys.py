@@ -13,7 +13,15 @@ import anyio.to_thread
 import msgspec
 
 from pegboard.auth.key_hash import SecretHash, digest_of, is_id, new_id, new_secret, parse_key
-from pegboard.auth.key_record import ApiKey, IssuedKey, KeyGrant, StoredKey, check_tenant
+from pegboard.auth.key_record import (
+    ApiKey,
+    IssuedKey,
+    KeyGrant,
+    StoredKey,
+    check_tenant,
+    maker_in,
+    with_ends_of_makers,
+)
 from pegboard.errors import (
     ApiKeyNotFoundError,
     RevisionConflictError,
@@ -125,8 +133,12 @@ class ApiKeys:
         self._note_use(key, now)
         return found.principal
 
-    def create(self, grant: KeyGrant) -> IssuedKey:
+    def create(self, grant: KeyGrant, *, maker: str | None = None) -> IssuedKey:
         """Create a key; its secret is in the returned value and nowhere else.
+
+        Args:
+            grant: what it grants.
+            maker: the subject that makes it; see `ApiKey`.
 
         Raises:
             ValueError: when the grant is not valid.
@@ -137,7 +149,7 @@ class ApiKeys:
         key = new_id()
         secret, kept = new_secret(key)
         granted = msgspec.structs.asdict(grant)
-        stored = StoredKey(**granted, id=key, created=time.time(), secrets=(kept,))
+        stored = StoredKey(**granted, id=key, created=time.time(), secrets=(kept,), maker=maker)
         self._keys.put(key, _as_json(stored), expected=None)
         self._read()
         return IssuedKey(stored.shown(), secret)
@@ -151,8 +163,8 @@ class ApiKeys:
         self.flush()
         # A store counts the uses of tools. The operator's store has no tools and counts key uses.
         usage = self._store.usage()
-        stored = (_stored(key, it.value) for key, it in self._keys.items().items())
-        shown = [it.shown(usage.get(it.id)) for it in stored if it is not None]
+        valid, _ = self._stored_keys()
+        shown = [it.shown(usage.get(it.id)) for it in valid.values()]
         mine = [it for it in shown if tenant in (None, it.tenant)]
         return sorted(mine, key=lambda it: (it.created, it.id))
 
@@ -181,10 +193,13 @@ class ApiKeys:
         if not 0 <= overlap < float("inf"):
             raise ValueError(f"`overlap` is a number of seconds, at least 0, not {overlap:g}.")
         secret, kept = new_secret(key)
+        known = self._stored_keys()[0].get(key)
+        is_revoked = known is not None and known.revoked is not None
 
         def rotated(stored: StoredKey) -> StoredKey:
             now = time.time()
-            if stored.revoked is not None or (stored.expires or now + 1) <= now:
+            is_over = is_revoked or stored.revoked is not None
+            if is_over or (stored.expires or now + 1) <= now:
                 raise ValueError(f"Key {key!r} is no longer valid. Create another key.")
             old = [_ending(it, now + overlap) for it in stored.secrets]
             lasting = [it for it in old if it.until is not None and it.until > now]
@@ -221,9 +236,14 @@ class ApiKeys:
     def _read(self) -> None:
         # One at a time: what was read first must not replace what was read later.
         with self._reading:
-            stored = {key: _stored(key, it.value) for key, it in self._keys.items().items()}
-            self._loaded = {key: tuple(_ready(it)) for key, it in stored.items() if it}
-            self.damaged = tuple(key for key, it in stored.items() if it is None)
+            stored, self.damaged = self._stored_keys()
+            self._loaded = {key: tuple(_ready(it)) for key, it in stored.items()}
+
+    def _stored_keys(self) -> tuple[dict[str, StoredKey], tuple[str, ...]]:
+        """Return the keys by id, and the ids of damaged ones."""
+        stored = {key: _stored(key, it.value) for key, it in self._keys.items().items()}
+        valid = {key: it for key, it in stored.items() if it is not None}
+        return with_ends_of_makers(valid), tuple(key for key in stored if key not in valid)
 
     def _find(self, key: str, secret: str) -> _LoadedSecret | None:
         found: _LoadedSecret | None = None
@@ -244,10 +264,18 @@ class ApiKeys:
         if key in self.damaged or not self._reading.acquire(timeout=_LOOKUP_TIMEOUT):
             return
         try:
-            found = self._keys.get(key)
-            stored = None if found is None else _stored(key, found.value)
-            if stored is not None:
-                self._loaded = {**self._loaded, key: tuple(_ready(stored))}
+            known: dict[str, StoredKey] = {}
+            wanted: str | None = key
+            while wanted is not None and wanted not in known:
+                found = self._keys.get(wanted)
+                stored = None if found is None else _stored(wanted, found.value)
+                if stored is None:
+                    break
+                known[wanted] = stored
+                wanted = maker_in(stored)
+            found_keys = with_ends_of_makers(known)
+            if key in found_keys:
+                self._loaded = {**self._loaded, key: tuple(_ready(found_keys[key]))}
         except StorageError as error:
             logger.debug("api_key_not_looked_for: %s", error, extra={"reason": str(error)})
         finally:
@@ -311,7 +339,11 @@ def _ready(key: StoredKey) -> Iterator[_LoadedSecret]:
 
 
 def _as_json(key: StoredKey) -> object:
-    return msgspec.json.decode(msgspec.json.encode(key))
+    fields = msgspec.to_builtins(key)
+    if key.maker is None:
+        # Versions that do not know the field refuse a key that has it.
+        del fields["maker"]
+    return msgspec.json.decode(msgspec.json.encode(fields))
 
 
 def stored_key(key: str, value: object) -> StoredKey:

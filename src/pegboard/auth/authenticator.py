@@ -86,6 +86,11 @@ class CredentialAuthenticator:
     def __init__(self, verifiers: Sequence[CredentialVerifier]) -> None:
         self._verifiers = tuple(verifiers)
 
+    @property
+    def keys(self) -> ApiKeys | None:
+        """The API keys that are accepted; ``None`` if none are."""
+        return next((it for it in self._verifiers if isinstance(it, ApiKeys)), None)
+
     async def authenticate(self, credential: str | None) -> Principal:
         """Return the principal that a credential identifies.
 

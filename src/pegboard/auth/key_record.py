@@ -1,7 +1,7 @@
 """The record of an API key: what it grants, its id, and the salted hash of its secret."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, cast
 
 import msgspec
@@ -11,7 +11,16 @@ from pegboard.model import Usage
 from pegboard.model.principal import DEFAULT_TENANT, OPERATOR, Principal, Scope, Surface
 from pegboard.storage import check_key
 
-__all__ = ["ApiKey", "IssuedKey", "KeyGrant", "StoredKey", "check_tenant"]
+__all__ = [
+    "ApiKey",
+    "IssuedKey",
+    "KeyGrant",
+    "StoredKey",
+    "check_tenant",
+    "grant_of_maker",
+    "maker_in",
+    "with_ends_of_makers",
+]
 
 MAX_NAME_LENGTH = 200
 MAX_PATTERNS = 200
@@ -71,6 +80,9 @@ class ApiKey(KeyGrant, frozen=True, kw_only=True):
     """When a client last used the key; written every two seconds."""
     uses: int = 0
     """How many requests used the key."""
+    maker: str | None = None
+    """The subject whose session at the console made the key; ``None`` for the operator. If it is a
+    key, this one counts as revoked once that one does."""
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
@@ -120,6 +132,42 @@ class StoredKey(ApiKey, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+def with_ends_of_makers(keys: Mapping[str, StoredKey]) -> dict[str, StoredKey]:
+    """Return the keys, in which one whose maker is a key that was revoked is revoked, too.
+
+    So is one whose maker is gone.
+    """
+    return {key: _ended(it, keys) for key, it in keys.items()}
+
+
+def maker_in(key: ApiKey) -> str | None:
+    """Return the id of the key whose session made a key, if one did."""
+    is_key = key.maker is not None and key.maker.startswith("pb_")
+    return key.maker.removeprefix("pb_") if key.maker is not None and is_key else None
+
+
+def grant_of_maker(grant: KeyGrant, maker: Principal) -> KeyGrant:
+    """Return the grant of a key that a caller makes; it ends when that of its maker ends.
+
+    Raises:
+        ValueError: when the maker may not do itself what the key would grant.
+    """
+    if grant.tenant != maker.tenant:
+        raise ValueError(f"You can make keys only of your own tenant, {maker.tenant!r}.")
+    for kind, own, wanted in (
+        ("server", maker.servers, grant.servers),
+        ("tool", maker.tools, grant.tools),
+    ):
+        if "*" not in own and not set(wanted) <= set(own):
+            raise ValueError(f"The {kind} patterns of a key you make are among your own.")
+    for limit in ("calls_per_minute", "concurrent_calls"):
+        own, wanted = getattr(maker, limit), getattr(grant, limit)
+        if own is not None and (wanted is None or wanted > own):
+            raise ValueError(f"`{limit}` of a key you make is at most your own, {own}.")
+    ends = [it for it in (grant.expires, maker.expires) if it is not None]
+    return msgspec.structs.replace(grant, expires=min(ends, default=None))
+
+
 def check_tenant(tenant: object) -> str:
     """Return the name of a tenant if a caller can belong to it.
 
@@ -131,6 +179,16 @@ def check_tenant(tenant: object) -> str:
             f"No caller can belong to the tenant {OPERATOR!r}: the API keys are kept there."
         )
     return cast("str", tenant)
+
+
+def _ended(key: StoredKey, keys: Mapping[str, StoredKey]) -> StoredKey:
+    makers, passed = key, {key.id}
+    while makers.revoked is None and (maker := maker_in(makers)) is not None:
+        if maker not in keys or maker in passed:
+            return msgspec.structs.replace(key, revoked=makers.created)
+        passed.add(maker)
+        makers = keys[maker]
+    return msgspec.structs.replace(key, revoked=makers.revoked)
 
 
 def _check_patterns(kind: str, patterns: Iterable[str]) -> None:

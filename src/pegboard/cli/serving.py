@@ -224,7 +224,11 @@ def _tell(
 ) -> None:
     """Print what is served, and where, for the user who started it."""
     lines = [*_about_servers(options, serving), *_about_places(serve, auth, serving)]
-    lines += _about_address(options, serve, auth, address) if address else [_STDIO]
+    if address:
+        has_console = serving.gateway.options.console
+        lines += _about_address(options, serve, auth, address, has_console=has_console)
+    else:
+        lines.append(_STDIO)
     for line in lines:
         warn(line)
 
@@ -277,13 +281,20 @@ def _about_places(serve: ServeOptions, auth: AuthSettings, serving: Serving) -> 
 
 
 def _about_address(
-    options: ServeChoices, serve: ServeOptions, auth: AuthSettings, address: str
+    options: ServeChoices,
+    serve: ServeOptions,
+    auth: AuthSettings,
+    address: str,
+    *,
+    has_console: bool,
 ) -> Iterator[str]:
     bound, address = address, _address_to_connect_to(address)
     face = "a few tools that find the others" if options.surface == "search" else "all tools"
     yield f"  {address}/mcp        {face}; also /mcp-full, /mcp-search and /mcp/<server>"
     yield f"  {address}/sse        the same for older clients"
     yield f"  {address}/healthz    also /readyz and /metrics"
+    if has_console:
+        yield f"  {address}/console    pages for people; `pegboard console` opens them"
     entry: dict[str, Any] = {"url": f"{address}/mcp"}
     if auth.required:
         secret = "pb_..." if auth.keys else "<token>"

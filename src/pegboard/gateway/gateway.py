@@ -1,6 +1,6 @@
 """Gateway: answers the requests of MCP clients on any transport, and drains them at shutdown."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pegboard.errors import ConfigError, PegboardError
 from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge, client_key
+from pegboard.gateway.calls.suspended_calls import OpenQuestion
 from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.gateway.eras import for_client
 from pegboard.gateway.errors import CutOffError, rpc_error_of
@@ -215,8 +216,16 @@ class Gateway(AsyncContextManagerMixin):
         """Return the hub of a tenant other than the first, if it is open or opening."""
         return None if self._tenants is None else await self._tenants.hub_of(tenant)
 
-    async def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
-        """Return the servers of a caller's tenant that it may know, for a registry of servers.
+    def questions(self) -> list[OpenQuestion]:
+        """Return the questions of servers that wait for a person, of all callers."""
+        return [] if self._common is None else self._common.questions()
+
+    def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
+        """Answer a question in place of the client; return whether it was still open."""
+        return self._common is not None and self._common.answer(question, response)
+
+    async def tenant_of(self, principal: Principal) -> Tenant:
+        """Return the tenant of a caller, and open it if necessary.
 
         Raises:
             RpcError: when there is no such tenant, or the gateway is shutting down.
@@ -224,8 +233,15 @@ class Gateway(AsyncContextManagerMixin):
         tenants = self._tenants
         if tenants is None or self._is_draining:
             raise _shutting_down()
-        tenant = await self._found(principal.tenant, tenants)
-        return tenant.approved_servers(principal)
+        return await self._found(principal.tenant, tenants)
+
+    async def approved_servers(self, principal: Principal) -> list[ApprovedServer]:
+        """Return the servers of a caller's tenant that it may know, for a registry of servers.
+
+        Raises:
+            RpcError: when there is no such tenant, or the gateway is shutting down.
+        """
+        return (await self.tenant_of(principal)).approved_servers(principal)
 
     async def learn_skills(self) -> None:
         """Wait, but not long, until a search of the operator finds the skills, too."""
@@ -265,6 +281,16 @@ class Gateway(AsyncContextManagerMixin):
         tenant = self._known(request.client)
         if tenant is not None and request.method == "notifications/roots/list_changed":
             await tenant.hub.roots_changed(client_key(request.client))
+
+    def clients(self, tenant: str) -> list[Client]:
+        """Return the clients of a tenant with a session, and those that listen for changes.
+
+        A modern client that does not listen is known only while a request of it runs.
+        """
+        opened = None if self._tenants is None else self._tenants.known(tenant)
+        listening = [] if opened is None else opened.changes.clients()
+        modern = [it for it in listening if it.era == "modern"]
+        return [*(it.client for it in self._sessions.of(tenant)), *modern]
 
     def connected(self, client: Client, channel: Channel) -> None:
         """Add a session of the handshake era, with the channel to its client."""

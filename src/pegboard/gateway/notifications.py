@@ -135,6 +135,10 @@ class ChangeNotifier:
     def __len__(self) -> int:
         return len(self._listeners)
 
+    def clients(self) -> list[Client]:
+        """Return the clients that are told of changes."""
+        return [it.client for it in self._listeners]
+
     @property
     def is_awaited(self) -> bool:
         """True while a client listens or watches a resource; an open session does not count."""

@@ -120,6 +120,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     default the host of ``auth.resource``, reversed, or else ``local.<name>``."""
     registry_requests: int = 300
     """How many requests to the registry one key may send in a minute; without keys, one address."""
+    console: bool = True
+    """Serve pages for people at ``/console``."""
     server_card: bool = False
     """Serve a server card (SEP-2127) at ``/mcp/server-card``, to every client."""
 

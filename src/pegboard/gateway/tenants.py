@@ -2,8 +2,10 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
+from typing import Any
 
 import anyio
 import msgspec
@@ -15,7 +17,7 @@ from pegboard.gateway.builtin_tool import CallerContext
 from pegboard.gateway.calls.era_bridge import Bridge
 from pegboard.gateway.calls.result_cache import ResultCache
 from pegboard.gateway.calls.run_call import CallRunner
-from pegboard.gateway.calls.suspended_calls import SuspendedCalls
+from pegboard.gateway.calls.suspended_calls import OpenQuestion, SuspendedCalls
 from pegboard.gateway.catalog.apps import Apps, definition_with_page
 from pegboard.gateway.catalog.group_addresses import ApprovedServer, Groups
 from pegboard.gateway.catalog.startup_wait import StartupWait
@@ -85,6 +87,21 @@ class Common:
                 "watched resources", options.watched_resources, setting="gateway.watched_resources"
             ),
         )
+
+    def questions(self) -> list[OpenQuestion]:
+        """Return the questions that wait for a person, of all callers."""
+        of_tasks = (it.open_questions() for it in self.tasks.tasks.live.values())
+        return [*self.suspended_calls.questions(), *chain.from_iterable(of_tasks)]
+
+    def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
+        """Answer a question in place of the client; return whether it was still open."""
+        if question.kind == "call":
+            return self.suspended_calls.answer(question, response)
+        running = self.tasks.tasks.live.get(question.id)
+        if running is None or question.key not in running.asked:
+            return False
+        running.take({question.key: response})
+        return True
 
     def limits(self) -> list[LimitUse]:
         """Return how much is used up of each limit."""

@@ -74,6 +74,7 @@ class GatewayCall(Phases, gc=True, kw_only=True):
         self.is_left = True
         if error is not None:
             self.error = error
+        self.reporter.running.pop(id(self), None)
         self.reporter.left(self)
         # Its traceback holds this call, and all that the call has read.
         self.error = None
@@ -117,12 +118,16 @@ class CallReporter:
         self._observers = observers
         self.arguments: bool = arguments
         self.results: bool = results
+        self.running: dict[int, GatewayCall] = {}
+        """The calls whose requests run now, in the order in which they came."""
 
     def begin(self, tool: str, caller: Caller) -> GatewayCall:
         """Return a call that has just arrived; enter it for as long as its request runs."""
-        return GatewayCall(
+        call = GatewayCall(
             reporter=self, tool=tool, caller=caller, started=time(), began=perf_counter()
         )
+        self.running[id(call)] = call
+        return call
 
     def observer(self, find_server: Callable[[str], object]) -> Callable[[CallRecord], None]:
         """Return the observer of a registry.

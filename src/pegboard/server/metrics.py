@@ -11,6 +11,7 @@ import anyio.to_thread
 from pegboard.model import CallRecord
 from pegboard.policies.access import METHODS
 from pegboard.policies.fair_share import LimitUse
+from pegboard.reports.latency import Latency, latency_of
 
 __all__ = ["Gauge", "Metrics"]
 
@@ -87,6 +88,13 @@ class Metrics:
             found.setdefault(server, {})[outcome] = number
         return found
 
+    def latencies(self) -> dict[str, Latency]:
+        """Return how long calls took, by server; ``""`` for tools without one."""
+        return {
+            server: latency_of(BOUNDS, it.counts, it.total)
+            for (server,), it in self._call_times.items()
+        }
+
     def note_refusal(self, reason: str) -> None:
         """Count a request whose sender was not authenticated."""
         self._refused[reason,] += 1
@@ -102,6 +110,8 @@ class Metrics:
     def _families(self) -> list["_Family"]:
         """Return all values as they are now, for a thread to format."""
         refused = "Requests whose sender was not let in."
+        # A copy, made at once: the thread of the watchdog adds to it.
+        counted = self.stalls.copy()
         stalls = "Stretches of work on the event loop that took too much CPU time."
         return [
             _Family("requests", "Requests of clients.", ("method", "outcome"), {**self._requests}),
@@ -111,7 +121,7 @@ class Metrics:
                 "loop_stalls",
                 stalls,
                 ("place",),
-                {(it,): count for it, count in self.stalls.items()},
+                {(it,): count for it, count in counted.items()},
             ),
             _timed("request_seconds", "Time to answer a request.", "method", self._request_times),
             _timed("call_seconds", "Time of a call of a tool.", "server", self._call_times),

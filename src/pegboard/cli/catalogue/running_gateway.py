@@ -151,13 +151,21 @@ class RunningGateway:
         """
         return self._ask("GET", "/owner/limits", kind=list[dict[str, Any]])
 
-    def numbers(self) -> dict[str, dict[str, int]]:
-        """Return how many calls ended in which way since its start, by server.
+    def status(self) -> list[dict[str, Any]]:
+        """Return what `pegboard status` shows of each server: the fields of a `KnownStatus`.
 
         Raises:
             ServerUnavailableError: when the gateway does not respond.
         """
-        return self._ask("GET", "/owner/calls/numbers", kind=dict[str, dict[str, int]])
+        return self._ask("GET", "/owner/status", kind=list[dict[str, Any]])
+
+    def console_link(self) -> str | None:
+        """Return the path of a new link to its pages; ``None`` if it has none.
+
+        Raises:
+            ServerUnavailableError: when the gateway does not respond.
+        """
+        return self._ask("POST", "/owner/console", b"", kind=dict[str, str | None])["path"]
 
     def calls(self, wanted: CallFilter) -> list[CallEntry] | None:
         """Return the calls that a filter chooses, the newest first; ``None`` if it keeps none.

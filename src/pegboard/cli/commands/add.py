@@ -30,14 +30,8 @@ from pegboard.cli.files.user_file import (
     say_what_is_left,
 )
 from pegboard.cli.terminal.output import say, warn
-from pegboard.config.approval import ServerApproval
-from pegboard.config.files.entry_validation import EntryContext, RawEntry, interpret
-from pegboard.config.files.registry_settings import registry_settings_of
-from pegboard.config.files.servers_file import ServersFile
 from pegboard.config.secrets.kept_secrets import KeptSecret, KeptTogether
 from pegboard.config.secrets.move_secrets import move_secrets
-from pegboard.config.secrets.variables import Variables
-from pegboard.errors import ConfigError, ServerNotAllowedError
 
 __all__ = ["add_to", "say_where_secrets_are"]
 
@@ -169,7 +163,8 @@ def add(
     entry |= _folder(entry, cwd)
     entry |= {"lazy": True} if lazy else {}
     file = open_file(config)
-    _check(name, entry, file)
+    for problem in file.check(name, entry):
+        warn(f"warning: {problem.message}")
     if name in file.entries:
         agree(
             f"{file.path} already has a server {name!r}. Replace it?",
@@ -272,20 +267,3 @@ def _variables(given: Iterable[str]) -> dict[str, str]:
             "`--env` takes NAME=VALUE, or the NAME of a variable that you have."
         )
     return {it: f"${{{it}}}" for it in own} | pairs_in((it for it in given if "=" in it), "--env")
-
-
-def _check(name: str, entry: dict[str, Any], file: ServersFile) -> None:
-    """Refuse what could not be read from the file again."""
-    variables = Variables(environ={}, undefined="keep", reads_secrets=False)
-    reading = interpret(RawEntry(name, entry), EntryContext(variables, file.path.parent))
-    for problem in reading.problems:
-        if problem.severity == "error":
-            raise ConfigError(problem.message)
-        if problem.kind != "plain_secret":
-            warn(f"warning: {problem.message}")
-    if reading.config is not None:
-        settings = registry_settings_of(file.path)
-        allowed = ServerApproval(allow=settings.allow, deny=settings.deny)
-        objection = allowed.objection(reading.config)
-        if objection:
-            raise ServerNotAllowedError(reading.config.redact(f"Not allowed: {objection}."))

@@ -232,7 +232,8 @@ def key_as_json(key: ApiKey) -> dict[str, Any]:
     ``id``, ``name``, ``tenant``, ``scopes``, ``servers`` and ``tools`` (patterns), ``created``,
     ``expires`` (null: never), ``surface`` (null: as the gateway was started),
     ``calls_per_minute``, ``concurrent_calls`` (null: unlimited), ``revoked`` (when, or null),
-    ``last_used`` (null: never), ``uses``. Times are ISO 8601, in UTC.
+    ``last_used`` (null: never), ``uses``, ``maker`` (the subject whose session at the console made
+    it, or null). Times are ISO 8601, in UTC.
     """
     found = msgspec.to_builtins(key)
     for name in ("created", "expires", "revoked", "last_used"):

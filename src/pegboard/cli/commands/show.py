@@ -8,13 +8,13 @@ import typer
 
 from pegboard.cli.catalogue import tool_options as option
 from pegboard.cli.catalogue.catalogue import Catalogue, Places, find_tool, open_catalogue
-from pegboard.cli.commands.cost import estimated
 from pegboard.cli.terminal.output import say, show_table, write_json
 from pegboard.errors import ConfigError
 from pegboard.gateway.tool_lines import signature, type_name
 from pegboard.model import Tool
 from pegboard.model.json_values import object_in
 from pegboard.model.tool import category_of
+from pegboard.reports.cost import estimated
 
 __all__ = ["add_to"]
 

@@ -1,7 +1,6 @@
 """`pegboard status`: show the state of each server, and the limits of the running gateway."""
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,6 @@ import typer
 
 from pegboard.cli.catalogue import tool_options as option
 from pegboard.cli.catalogue.running_gateway import RunningGateway, find_gateway
-from pegboard.cli.commands.cost import estimated
 from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.terminal.output import say, show_table, warn, write_json
@@ -20,7 +18,6 @@ from pegboard.config import LoadedConfig, load_servers
 from pegboard.doctor.status import KnownStatus, cached_status, unusable_status
 from pegboard.errors import ConfigError
 from pegboard.errors.servers import without_name
-from pegboard.model.tool import definition_of
 from pegboard.policies.fair_share import LimitUse
 from pegboard.storage import default_url, open_store
 from pegboard.storage.open_store import path_of, scheme_of
@@ -89,32 +86,7 @@ def status_as_json(found: Sequence[KnownStatus], limits: Sequence[LimitUse]) -> 
 
 
 def _in_gateway(gateway: RunningGateway, config: str | None) -> list[KnownStatus]:
-    tokens: Counter[str] = Counter()
-    for shown in gateway.tools():
-        # A definition that a client registered for a server is not one of its own tools.
-        if shown.raw is not None:
-            tokens[shown.tool.server or ""] += estimated(definition_of(shown.tool, shown.raw))
-    ended = gateway.numbers()
-    found = [
-        KnownStatus(
-            server=it["name"],
-            state=it["state"],
-            transport=it["transport"],
-            target=it["target"],
-            era=it.get("era"),
-            protocol_version=it.get("protocol_version"),
-            server_version=it.get("server_version"),
-            tools=it.get("tool_count"),
-            tokens=tokens[it["name"]],
-            startup_seconds=it.get("startup_seconds"),
-            starts=it.get("starts"),
-            calls=sum(ended.get(it["name"], {}).values()),
-            failed_calls=sum(ended.get(it["name"], {}).values())
-            - ended.get(it["name"], {}).get("ok", 0),
-            last_error=it.get("last_error"),
-        )
-        for it in gateway.servers()
-    ]
+    found = msgspec.convert(gateway.status(), list[KnownStatus])
     known = {it.server for it in found}
     return [*found, *(it for it in _left_out(config) if it.server not in known)]
 

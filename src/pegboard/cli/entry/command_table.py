@@ -35,6 +35,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "disable": Command("disable", "keep a server in your configuration, but do not use it"),
         "list": Command("list_servers", "list the servers of your configuration"),
         "status": Command("status", "show the state of each server"),
+        "console": Command("console", "open the pages of the running gateway in a browser"),
         "logs": Command("logs", "show what servers wrote and what the gateway did with them"),
     },
     "Tools": {

@@ -1,12 +1,11 @@
 """The user's configuration file: options and messages of the commands that change it."""
 
-import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
@@ -34,8 +33,6 @@ __all__ = [
     "switch",
     "warn_of_exposed",
 ]
-
-_KEPT = re.compile(r"\$\{(?:keyring|file):[^{}]*\}")
 
 ConfigOption = Annotated[
     str | None,
@@ -95,7 +92,7 @@ def agree(question: str, *, yes: bool, default: bool = False, otherwise: str = "
 
 def kept_references(file: ServersFile) -> dict[str, None]:
     """Return the references of a file's servers to secrets that are kept elsewhere, in order."""
-    return dict.fromkeys(it for entry in file.entries.values() for it in _references(entry.value))
+    return dict.fromkeys(file.kept_references())
 
 
 def say_what_is_left(before: Iterable[str], file: ServersFile) -> None:
@@ -113,17 +110,6 @@ def say_that_it_counts(file: ServersFile) -> None:
     path = str(file.path.resolve())
     if any(it.config == path for it in running_instances()):
         warn("The running gateway reloads this file by itself.")
-
-
-def _references(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from _KEPT.findall(value)
-    elif isinstance(value, Mapping):
-        for it in cast("Mapping[str, object]", value).values():
-            yield from _references(it)
-    elif isinstance(value, list):
-        for it in cast("list[object]", value):
-            yield from _references(it)
 
 
 def switch(names: Iterable[str], config: str | None, *, on: bool) -> None:

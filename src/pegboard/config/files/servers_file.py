@@ -1,12 +1,14 @@
 """Edit the user's file of servers, and keep its comments, order and formatting."""
 
 import os
-from collections.abc import Callable, Container, Mapping
+import re
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
+from pegboard.config.approval import ServerApproval
 from pegboard.config.atomic_write import read_file, write_file
 from pegboard.config.files.dialects import find_entries, sections_of
 from pegboard.config.files.edit_jsonc import remove_member, set_member, set_members
@@ -14,15 +16,17 @@ from pegboard.config.files.entry import SPELLINGS, ServerEntry
 from pegboard.config.files.entry_validation import EntryContext, Interpretation, RawEntry, interpret
 from pegboard.config.files.jsonc import Document, parse_jsonc
 from pegboard.config.files.locate import ABSENT, NO_FILE, candidates, user_config_file
+from pegboard.config.files.registry_settings import registry_settings_of
 from pegboard.config.files.server_defaults import read_defaults
 from pegboard.config.made_files import note_made
 from pegboard.config.problems import Problem
 from pegboard.config.secrets.variables import Variables, input_defaults
 from pegboard.config.servers import ServerConfig
-from pegboard.errors import ConfigError, ServerNotFoundError
+from pegboard.errors import ConfigError, ServerNotAllowedError, ServerNotFoundError
 
 __all__ = ["ServersFile", "entry_of", "file_to_edit"]
 
+_KEPT = re.compile(r"\$\{(?:keyring|file):[^{}]*\}")
 _NEW = '{\n  "mcpServers": {}\n}\n'
 
 
@@ -70,6 +74,11 @@ class ServersFile:
         return self._before is None
 
     @property
+    def text(self) -> str:
+        """The whole file with its edits; it may contain secrets."""
+        return self._text
+
+    @property
     def entries(self) -> dict[str, RawEntry]:
         """The entries by name, as the file has them."""
         document = self._document()
@@ -80,6 +89,11 @@ class ServersFile:
         """What is wrong around the entries."""
         document = self._document()
         return find_entries(document.value, document).problems
+
+    def kept_references(self) -> Iterator[str]:
+        """Give the references of the servers to secrets that are kept elsewhere, in order."""
+        for entry in self.entries.values():
+            yield from _references(entry.value)
 
     def readings(
         self, environ: Mapping[str, str] | None = None, *, of: Container[str] | None = None
@@ -127,6 +141,52 @@ class ServersFile:
             by_section.setdefault(section_of(name), {})[name] = entry
         for section, members in by_section.items():
             self._text = set_members(self._text, section, members, file=str(self.path))
+
+    def change(self, name: str, entry: Mapping[str, Any]) -> None:
+        """Change those fields of a server that differ, and keep the rest with its comments.
+
+        Raises:
+            ServerNotFoundError: when no server has this name.
+        """
+        before = self._expect(name).value
+        if not isinstance(before, Mapping):
+            self.put(name, entry)
+            return
+        known = cast("Mapping[str, object]", before)
+        for field in known.keys() - entry.keys():
+            self._text = remove_member(self._text, (*self._section(name), name, field))
+        for field, value in entry.items():
+            if field not in known or known[field] != value:
+                self.set_field(name, field, value)
+
+    def put_back(self, text: str) -> None:
+        """Replace the whole text by an earlier one.
+
+        Raises:
+            ConfigError: when it is not JSON.
+        """
+        parse_jsonc(text, path=str(self.path))
+        self._text = text
+
+    def check(self, name: str, entry: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """Return what to warn of before a server is written.
+
+        Raises:
+            ConfigError: when the entry could not be read from the file again.
+            ServerNotAllowedError: when the lists of the file do not allow it.
+        """
+        variables = Variables(environ={}, undefined="keep", reads_secrets=False)
+        reading = interpret(RawEntry(name, entry), EntryContext(variables, self.path.parent))
+        for problem in reading.problems:
+            if problem.severity == "error":
+                raise ConfigError(problem.message)
+        if reading.config is not None:
+            settings = registry_settings_of(self.path)
+            approval = ServerApproval(allow=settings.allow, deny=settings.deny)
+            objection = approval.objection(reading.config)
+            if objection:
+                raise ServerNotAllowedError(reading.config.redact(f"Not allowed: {objection}."))
+        return tuple(it for it in reading.problems if it.kind != "plain_secret")
 
     def set_field(self, name: str, field: str, value: object) -> None:
         """Change one field of a server, and keep the rest of its entry.
@@ -239,6 +299,17 @@ def entry_of(config: ServerConfig) -> dict[str, Any]:
     if config.oauth is not None and not entry["oauth"]:
         entry["oauth"] = True
     return {field: _escaped(value) for field, value in entry.items() if value != {}}
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from _KEPT.findall(value)
+    elif isinstance(value, Mapping):
+        for it in cast("Mapping[str, object]", value).values():
+            yield from _references(it)
+    elif isinstance(value, list):
+        for it in cast("list[object]", value):
+            yield from _references(it)
 
 
 def _escaped(value: object) -> object:

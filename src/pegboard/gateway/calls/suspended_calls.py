@@ -11,10 +11,11 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from time import monotonic
-from typing import Any, cast
+from time import monotonic, time
+from typing import Any, Literal, cast
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
@@ -23,13 +24,32 @@ from pegboard.gateway.calls.call_notifier import CallNotifier
 from pegboard.gateway.request import ClientRequest, RpcError
 from pegboard.policies.fair_share import FairShare
 
-__all__ = ["SuspendedCall", "SuspendedCalls"]
+__all__ = ["OpenQuestion", "SuspendedCall", "SuspendedCalls"]
 
 _MARK = "pb1."
 _SOON = 30.0
 """Seconds after which to try again when too many calls are parked: people answer that fast."""
 Work = Callable[["SuspendedCall"], Awaitable[dict[str, Any]]]
 """Runs the call; its questions go to the given `SuspendedCall`."""
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that a parked call or a task waits for, and that a person may answer."""
+
+    kind: Literal["call", "task"]
+    id: str
+    """The id of the parked call, or of the task."""
+    key: str
+    """The key of the question in the call."""
+    method: str
+    params: Mapping[str, Any]
+    """As the server wrote them."""
+    tool: str
+    tenant: str
+    subject: str
+    """Whose call it is."""
+    until: float | None = None
+    """When it is given up, in seconds since the epoch; ``None`` if that is not known."""
 
 
 class SuspendedCall:
@@ -39,6 +59,9 @@ class SuspendedCall:
         self.id: str = secrets.token_urlsafe(16)
         self._request = request
         self.owner: tuple[str, str] = _owner(request)
+        name: object = request.params.get("name")
+        self.tool: str = name if isinstance(name, str) else request.method
+        """What is called, as the client named it."""
         self.notifier: CallNotifier = CallNotifier(request)
         self.round: int = 0
         self.has_place: bool = False
@@ -163,6 +186,39 @@ class SuspendedCalls:
         owner = _owner(request)
         theirs = sum(1 for call in self._calls.values() if call.owner == owner)
         return theirs - (theirs > 0 and self._found(request) is not None)
+
+    def questions(self) -> list[OpenQuestion]:
+        """Return the questions of the parked calls, the oldest first."""
+        self._sweep()
+        ends = time() - monotonic()
+        return [
+            OpenQuestion(
+                kind="call",
+                id=call.id,
+                key=key,
+                method=asked["method"],
+                params=asked["params"],
+                tool=call.tool,
+                tenant=call.owner[0],
+                subject=call.owner[1],
+                until=None if call.waiting_until is None else ends + call.waiting_until,
+            )
+            for call in self._calls.values()
+            for key, asked in call.asked.items()
+        ]
+
+    def answer(self, question: OpenQuestion, response: Mapping[str, Any]) -> bool:
+        """Answer a question in place of the client, which gets the result when it asks again.
+
+        Returns:
+            whether the question was still open.
+        """
+        self._sweep()
+        call = self._calls.get(question.id)
+        if call is None or question.key not in call.asked:
+            return False
+        call.take({question.key: response})
+        return True
 
     def waits_in(self, tenant: str) -> bool:
         """Tell whether calls of a tenant are parked."""

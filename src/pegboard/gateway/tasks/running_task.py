@@ -10,6 +10,7 @@ import msgspec
 from mcp_types import INTERNAL_ERROR
 
 from pegboard.gateway.calls.call_notifier import CallNotifier
+from pegboard.gateway.calls.suspended_calls import OpenQuestion
 from pegboard.gateway.errors import LIMIT_REACHED
 from pegboard.gateway.request import Channel, ClientRequest, RpcError, object_in
 from pegboard.gateway.tasks.record import TaskRecord, read_object, written
@@ -225,6 +226,24 @@ class RunningTask:
         return msgspec.structs.replace(
             self.record, status=status, asked=asked, questions=self._count
         )
+
+    def open_questions(self) -> list[OpenQuestion]:
+        """Return the open questions, for a person who may answer in place of the client."""
+        if not self.is_task:
+            return []
+        return [
+            OpenQuestion(
+                kind="task",
+                id=self.id,
+                key=key,
+                method=str(asked.get("method", "")),
+                params=object_in(asked.get("params")),
+                tool=self.record.tool,
+                tenant=self.record.tenant,
+                subject=self.record.subject,
+            )
+            for key, asked in self.asked.items()
+        ]
 
     def _key_of(self, question: dict[str, Any]) -> str:
         """Return the key of a question: a client may take one that it has answered for old."""

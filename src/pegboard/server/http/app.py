@@ -15,6 +15,7 @@ from pegboard.gateway.request import RpcError, Surface
 from pegboard.policies import may_operate
 from pegboard.policies.fair_share import FairShare
 from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.console_entry import CONSOLE, ConsoleEntry
 from pegboard.server.http.cors import admit_page
 from pegboard.server.http.disconnect_watcher import DisconnectWatcher
 from pegboard.server.http.health import HEALTH_PATHS, Health
@@ -94,6 +95,8 @@ class App:
         """Liveness and readiness; the shutdown sets ``is_stopping`` on it."""
         self.discovery: Discovery | None = None
         """Serves what the gateway publishes about itself, if it publishes anything."""
+        self.console: ConsoleEntry | None = None
+        """Serves pages for people, unless they are switched off."""
         self._watch()
 
     @asynccontextmanager
@@ -104,6 +107,8 @@ class App:
 
     async def end_streams(self) -> None:
         """End what does not end by itself: open streams, and calls that took too long."""
+        if self.console is not None:
+            self.console.end_streams()
         await self._sse.end_all()
         self._disconnects.cancel_all()
         self._handshake.end_all()
@@ -115,9 +120,7 @@ class App:
         request = HttpRequest(scope, receive, send)
         request.unread = self._unread
         try:
-            discovery = self.discovery
-            is_discovery = discovery is not None and discovery.takes(request)
-            serve = await (self._route_discovery if is_discovery else self._route)(request)
+            serve = await self._find(request)
             if serve is not None:
                 holder, shares = request.caller, self._requests
                 if not shares.admits(holder) and not request.is_local:
@@ -147,6 +150,16 @@ class App:
             logger.exception("A request could not be served.")
             if not request.is_answered:
                 await request.refuse(500, internal_error())
+
+    async def _find(self, request: HttpRequest) -> Serve | None:
+        """Return what serves a request, by the part of the gateway that it is for."""
+        discovery, console = self.discovery, self.console
+        path: str = request.scope["path"]
+        if console is not None and (path == CONSOLE or path.startswith(f"{CONSOLE}/")):
+            return await self._route_console(request, console)
+        if discovery is not None and discovery.takes(request):
+            return await self._route_discovery(request)
+        return await self._route(request)
 
     async def _route(self, request: HttpRequest) -> Serve | None:
         """Return what serves a request; ``None`` if the request has its response already."""
@@ -189,6 +202,13 @@ class App:
             said = RpcError(INVALID_REQUEST, "The registry needs the scope `read`.")
             await request.refuse(403, said, headers=self._authenticator.wants_scope("read"))
         return found
+
+    async def _route_console(self, request: HttpRequest, console: ConsoleEntry) -> Serve | None:
+        """Return what serves a page; who is not let in by a cookie is shown how to get in."""
+        if not await self._hosts.admit(request):
+            return None
+        await console.identify(request)
+        return console.serve
 
     async def _is_settled(self, request: HttpRequest) -> bool:
         """Respond to requests beside the protocol, and to those from forbidden hosts or origins."""

@@ -2,7 +2,7 @@
 
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
@@ -17,7 +17,9 @@ from pegboard.hub import Hub
 from pegboard.observe.call_entry import CallFilter
 from pegboard.observe.call_files import CallFiles
 from pegboard.policies.fair_share import LimitUse
+from pegboard.reports.live_status import CallNumbers, LiveCosts, live_status
 from pegboard.search import SearchOptions
+from pegboard.server.http.console_entry import ConsoleEntry
 from pegboard.server.http.request import HttpRequest
 from pegboard.server.startup import Startup
 
@@ -74,8 +76,9 @@ class LocalApi:
         local_token: LocalToken,
         limits: Callable[[], Sequence[LimitUse]] = lambda: (),
         calls: CallFiles | None = None,
-        numbers: Callable[[], Mapping[str, Mapping[str, int]]] = dict,
+        numbers: Callable[[], CallNumbers] = dict,
         on_refused: Callable[[str, str], object] = lambda _tool, _code: None,
+        console: ConsoleEntry | None = None,
         learn_skills: Callable[[], Awaitable[None]] = checkpoint,
     ) -> None:
         self._hub = hub
@@ -83,15 +86,18 @@ class LocalApi:
         self._calls = calls
         self._numbers = numbers
         self._on_refused = on_refused
+        self._console = console
         self._posts = {
             "calls": self._find_calls,
             "calls/written": self._write_calls,
             "calls/refused": self._note_refused,
+            "console": self._link_to_console,
             "search": self._search,
         }
         self._limits = limits
         self._startup = startup
         self._local_token = local_token
+        self._costs = LiveCosts(hub)
 
     async def serve(self, request: HttpRequest) -> bool:
         """Serve a request of the owner; return false if it is another request."""
@@ -106,8 +112,8 @@ class LocalApi:
                 await request.respond_json(200, msgspec.json.encode(self._limits()))
             case "GET", "tools":
                 await request.respond_json(200, await anyio.to_thread.run_sync(self._tools))
-            case "GET", "calls/numbers":
-                await request.respond_json(200, msgspec.json.encode(self._numbers()))
+            case "GET", "status":
+                await request.respond_json(200, await anyio.to_thread.run_sync(self._status))
             case "POST", what if what in self._posts:
                 await self._posts[what](request)
             case _:
@@ -120,6 +126,9 @@ class LocalApi:
             for tool in sorted(self._hub.registry.tools(), key=lambda it: it.name)
         ]
         return msgspec.json.encode(shown)
+
+    def _status(self) -> bytes:
+        return msgspec.json.encode(live_status(self._hub, self._costs, self._numbers()))
 
     async def _write_calls(self, request: HttpRequest) -> None:
         # So that another process can count those that are over.
@@ -137,6 +146,10 @@ class LocalApi:
             await request.respond_json(400, {"error": str(error)})
             return
         await request.respond_json(200, msgspec.json.encode({"calls": found}))
+
+    async def _link_to_console(self, request: HttpRequest) -> None:
+        link = None if self._console is None else await self._console.make_link()
+        await request.respond_json(200, {"path": link})
 
     async def _note_refused(self, request: HttpRequest) -> None:
         try:

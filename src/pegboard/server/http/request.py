@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from anyio.lowlevel import checkpoint
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from pegboard.errors import ConfigError, LimitReachedError
 from pegboard.gateway.errors import rpc_error_of
@@ -189,6 +189,24 @@ class HttpRequest:
                 waits = None
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def limited_receive(self, at_most: int) -> Receive:
+        """Return a `receive` that refuses a body with more bytes.
+
+        Raises:
+            BodyTooLargeError: when it is called, and the body is too large.
+        """
+        size = 0
+
+        async def receive() -> Message:
+            nonlocal size
+            message = await self.receive()
+            size += len(message.get("body", b""))
+            if size > at_most:
+                raise BodyTooLargeError("Request body too large")
+            return message
+
+        return receive
 
     def may_wait(self, size: int) -> bool:
         """Tell whether so many bytes may wait for the client: they need memory until it reads."""

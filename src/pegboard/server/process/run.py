@@ -7,23 +7,33 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from time import time
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from pegboard.auth import AuthSettings, check_binding, load_auth_settings, open_authenticator
+from pegboard.auth import (
+    ApiKeys,
+    Authenticator,
+    AuthSettings,
+    CredentialAuthenticator,
+    check_binding,
+    load_auth_settings,
+    open_authenticator,
+)
 from pegboard.auth.network_exposure import is_loopback
 from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Face
 from pegboard.gateway.catalog.group_addresses import ApprovedServer
 from pegboard.hub import Hub
 from pegboard.model.garbage_collection import freeze_batches
-from pegboard.model.principal import LOCAL, Principal
+from pegboard.model.principal import LOCAL, OPERATOR, Principal
 from pegboard.observe.call_reporter import caller_of
 from pegboard.server.http.app import App
 from pegboard.server.http.authentication import HttpAuthenticator
+from pegboard.server.http.console_entry import ConsoleEntry
 from pegboard.server.http.discovery.discovery import Discovery
 from pegboard.server.http.host_check import HostCheck
 from pegboard.server.http.local_api import LocalApi, LocalToken
@@ -41,6 +51,11 @@ from pegboard.server.process.instance_discovery import (
 )
 from pegboard.server.process.signals import Shutdown, watch_signals
 from pegboard.server.stdio import StdioWire, serve_stdio
+from pegboard.storage import open_store
+from pegboard.storage.open_store import without_password
+
+if TYPE_CHECKING:
+    from pegboard.console.console import Console
 
 __all__ = ["OnUp", "announce", "own_address", "run_http", "run_stdio"]
 
@@ -71,11 +86,12 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         )
         metrics = serving.pipeline.metrics
 
-        def on_refusal(request: HttpRequest, error: UnauthenticatedError) -> None:
+        def refused(error: UnauthenticatedError, source: str) -> None:
             metrics.note_refusal(error.reason)
-            serving.audit.note(
-                "authenticate", "refused", reason=error.reason, source=request.source
-            )
+            serving.audit.note("authenticate", "refused", reason=error.reason, source=source)
+
+        def on_refusal(request: HttpRequest, error: UnauthenticatedError) -> None:
+            refused(error, request.source)
 
         local_token = LocalToken()
         owner = caller_of(LOCAL.tenant, LOCAL.subject, "pegboard")
@@ -83,6 +99,15 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
             authenticator, settings=settings, on_refusal=on_refusal, local_token=local_token
         )
         limits = within_descriptors(serving.limits)
+        address = f"http://{_in_url(options.host)}:{port}"
+        console = _console(
+            serving,
+            options,
+            authenticator if settings.required else None,
+            address,
+            stack,
+            refused=refused,
+        )
         app = App(
             serving.pipeline,
             authenticator=http_authenticator,
@@ -97,14 +122,15 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
                 calls=serving.calls,
                 numbers=metrics.calls,
                 on_refused=lambda tool, code: serving.reporter.refused(tool, owner, code),
+                console=console,
                 learn_skills=serving.gateway.learn_skills,
             ),
         )
+        app.console = console
         app.discovery = Discovery.of(
             serving.gateway.options, settings, approved=partial(_approved_servers, serving)
         )
         server = HttpServer(app, limits=limits)
-        address = f"http://{_in_url(options.host)}:{port}"
         up = partial(on_up, serving, address)
         announcing = partial(announce, local_token, options, serving.hub, port=port)
         async with app.open(), anyio.create_task_group() as tasks:
@@ -252,6 +278,75 @@ async def _drain(
         notice_seconds=notice_seconds,
     )
     serving.log.note("", "drained", f"{serving.gateway.busy} requests are left")
+
+
+def _console(
+    serving: Serving,
+    options: ServeOptions,
+    authenticator: Authenticator | None,
+    address: str,
+    stack: AsyncExitStack,
+    *,
+    refused: Callable[[UnauthenticatedError, str], object],
+) -> ConsoleEntry | None:
+    if not serving.gateway.options.console:
+        return None
+
+    started = time()
+
+    def make() -> "Console":
+        # Only here: pages that are never looked at cost nothing.
+        from pegboard.console.console import Console  # noqa: PLC0415
+        from pegboard.console.console_sessions import ConsoleSessions  # noqa: PLC0415
+        from pegboard.console.sources import Sources  # noqa: PLC0415
+
+        metrics = serving.pipeline.metrics
+        sources = Sources(
+            gateway=serving.gateway,
+            respond=serving.pipeline.respond,
+            numbers=metrics.calls,
+            latencies=metrics.latencies,
+            limits=metrics.limits,
+            running=lambda: tuple(serving.reporter.running.values()),
+            stalls=lambda: metrics.stalls,
+            started=started,
+            calls=serving.calls,
+            log_folder=None if options.log_folder is None else Path(options.log_folder),
+            keys=_keys(authenticator, options, stack),
+            asks_for_keys=_accepted_keys(authenticator) is not None,
+            audit=serving.audit,
+            refused=refused,
+            config=options.config,
+            tenants=serving.tenants,
+            address=address,
+            storage="" if options.storage is None else without_password(options.storage),
+        )
+        accepts = None if authenticator is None else authenticator.authenticate
+        return Console(sources, ConsoleSessions(accepts))
+
+    return ConsoleEntry(make)
+
+
+def _accepted_keys(authenticator: Authenticator | None) -> ApiKeys | None:
+    return authenticator.keys if isinstance(authenticator, CredentialAuthenticator) else None
+
+
+def _keys(
+    authenticator: Authenticator | None, options: ServeOptions, stack: AsyncExitStack
+) -> ApiKeys | None:
+    """Return the API keys that are accepted, or those that are only stored."""
+    own = _accepted_keys(authenticator)
+    if own is not None or options.storage is None:
+        return own
+    store = open_store(options.storage, tenant=OPERATOR)
+    keys = ApiKeys(store)
+
+    def close() -> None:
+        keys.close()
+        store.close()
+
+    stack.push_async_callback(anyio.to_thread.run_sync, close)
+    return keys
 
 
 async def _auth_settings(options: ServeOptions) -> AuthSettings:

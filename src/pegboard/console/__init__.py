@@ -1,0 +1,1 @@
+"""Console: web pages of a gateway for people, served by the gateway itself under ``/console``."""

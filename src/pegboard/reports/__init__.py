@@ -1,0 +1,1 @@
+"""Reports: what the command line and the console show of a gateway, computed in one place."""
