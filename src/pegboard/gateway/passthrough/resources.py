@@ -1,6 +1,6 @@
 """Resources of all servers (list, templates, read), and the gateway's own `registry://` ones."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from heapq import nsmallest
@@ -87,16 +87,15 @@ class OwnResources:
             "most_used": self._most_used(tools),
         }
 
-    def _most_used(self, tools: Container[str]) -> list[dict[str, Any]]:
+    def _most_used(self, tools: Iterable[str]) -> list[dict[str, Any]]:
         if self._registry.storage is None:
             return []
         try:
-            # Of all tools that were ever used: asking for each by its name takes longer.
-            usage = self._registry.usage()
+            usage = self._registry.usage(list(tools))
         except (StorageError, TypeError):
             # Statistics must not fail, and the storage may just have been closed.
             return []
-        used = ((-it.use_frequency, name) for name, it in usage.items() if name in tools)
+        used = ((-it.use_frequency, name) for name, it in usage.items())
         return [{"name": name, "uses": -uses} for uses, name in nsmallest(_MOST_USED, used) if uses]
 
 
