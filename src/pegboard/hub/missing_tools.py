@@ -20,7 +20,7 @@ __all__ = ["UnavailableServer", "condition_of", "unavailable_servers", "why_miss
 _ANY = "tool"
 _OFF = "its entry in the configuration says so."
 _UNKNOWN = "it has not listed its tools yet."
-_CONDITIONS = {
+_CONDITIONS: dict[str, str] = {
     ServerState.STARTING: "still starting",
     ServerState.DISABLED: "switched off",
 }
