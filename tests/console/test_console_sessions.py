@@ -124,6 +124,8 @@ async def test_a_link_on_another_site_leads_a_signed_in_browser_to_its_page(tmp_
         to_login = await browser.get(DEEP)
         led_on = await browser.get(to_login.headers["location"])
         assert (led_on.status_code, led_on.headers["refresh"]) == (200, f"0; url={DEEP}")
+        odd = await browser.get("/console/login", params={"next": "/console/\u4e2d"})
+        assert odd.headers["refresh"] == "0; url=/console/%E4%B8%AD"
 
 
 async def test_behind_a_proxy_with_tls_people_log_in_and_cookies_are_secure(tmp_path: Path) -> None:
