@@ -19,8 +19,9 @@ BEHIND_AN_EXTRA = {
     "pydantic-ai": "toolsets/frameworks/pydantic_ai.py",
 }
 """Modules that are imported only by users of an extra, so that they may import it at the top."""
-IMPORTED_BY_OTHERS = {"httptools"}
-"""Optional parts of a dependency that are used by their owner: uvicorn's `HttpToolsProtocol`."""
+IMPORTED_BY_OTHERS = {"httptools", "python-multipart"}
+"""Optional parts of a dependency that are used by their owner: uvicorn's `HttpToolsProtocol`, and
+the forms of Starlette."""
 NAMED_OTHERWISE = {"agents": "openai-agents", "pydantic_ai": "pydantic-ai-slim"}
 """Who distributes a package of another name, where it is not installed (`make lowest`)."""
 FOR_TESTS_ONLY = "testing/"

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from pegboard.auth import CallLimits, SharedLimits
@@ -301,6 +302,34 @@ async def test_calls_go_on_while_the_database_is_closed_and_portions_are_renewed
             while not made(limits, SLOW, 2):
                 await anyio.to_thread.run_sync(lambda: postgres_server.execute("SELECT 1"))
         tasks.cancel_scope.cancel()
+
+
+async def test_alone_the_whole_limit_is_available_at_once_and_what_was_used_counts_for_others(
+    ledger: Ledger, clock: Clock
+) -> None:
+    others = False
+    first, second = Replica(ledger, clock), Replica(ledger, clock)
+    first.shared = SharedLimits(ledger.fill, has_others=lambda: others, clock=clock)
+    first.limits = CallLimits(shared=first.shared, clock=clock)
+
+    async def looked() -> None:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(first.shared.run)
+                while first.shared.is_alone is others:
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+
+    await looked()
+    assert first.calls(1_000) == 600
+    await first.shared.settle()
+    assert second.calls(1) == 1
+    await second.shared.settle()
+    assert second.calls(1_000) == 0
+    clock.now += HOUR
+    others = True
+    await looked()
+    assert first.calls(1_000) == TENTH
 
 
 def test_replicas_on_stores_of_one_place_start_with_a_portion_each(clock: Clock) -> None:

@@ -66,7 +66,10 @@ def test_calls_are_shown_without_a_gateway_the_newest_last(home: Home) -> None:
     assert tools_in(home.main("calls", "--json", "--tenant", "blue").stdout) == ["theirs"]
     assert tools_in(home.main("calls", "--json", "--tool", "o*").stdout) == ["old"]
     assert tools_in(home.main("calls", "--json", "--key", "pb_2").stdout) == []
-    assert tools_in(home.main("calls", "--json", "--limit", "1").stdout) == ["theirs"]
+    one = home.main("calls", "--json", "--limit", "1")
+    assert tools_in(one.stdout) == ["theirs"]
+    assert one.stderr == "(2 older calls not shown; `--limit 3` shows more)\n"
+    assert home.main("calls", "--limit", "3").stderr == ""
 
 
 def test_a_call_that_is_not_ok_says_why_and_names_no_phase_where_it_waited_for_nothing(

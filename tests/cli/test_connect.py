@@ -4,7 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -519,6 +523,63 @@ def test_disconnect_takes_the_same_yes_as_connect(agreed: str, run: Run) -> None
     assert path.exists()
     assert run("disconnect", "cursor", agreed).code == 0
     assert not path.exists()
+
+
+@contextmanager
+def answering(status: int, heard: list[str | None]) -> Generator[str]:
+    """Serve one status, and note the `Authorization` of each request."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(self.headers["Authorization"])
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Location", f"http://{self.headers['Host']}/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+
+
+def test_an_address_where_nothing_answers_is_written_with_a_warning(run: Run) -> None:
+    path = installed("cursor")
+    with answering(200, []) as url:
+        pass
+    said = run("connect", "cursor", "--url", f"{url}?key=canary-2")
+    assert said.code == 0
+    assert f"Nothing answers at {url} now (Connection refused)" in said.err
+    assert "canary-2" not in said.err
+    assert url.encode() in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("status", "key", "hint"),
+    [
+        (401, None, "requires a key: add `--header 'Authorization=Bearer pb_…'`."),
+        (401, "Bearer pb_1", "does not accept this `Authorization` header."),
+        (307, "Bearer pb_1", ""),
+        (400, None, ""),
+    ],
+)
+def test_an_address_that_wants_a_key_is_written_with_a_hint(
+    run: Run, status: int, key: str | None, hint: str
+) -> None:
+    path, heard = installed("cursor"), list[str | None]()
+    with answering(status, heard) as url:
+        words = () if key is None else ("--header", f"Authorization={key}")
+        said = run("connect", "cursor", "--url", url, *words)
+    assert (said.code, heard) == (0, [key])
+    assert f"{url} {hint}" in said.err if hint else url not in said.err
+    assert url.encode() in path.read_bytes()
 
 
 def test_only_with_an_address_says_what_to_do_while_no_gateway_runs(run: Run) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from pegboard.cli.commands.serve import serve
 from pegboard.cli.main import main
+from pegboard.upstream.stdio.environment import SERVING
 from tests.server.processes import ROOT, appears, serving
 
 
@@ -46,6 +47,20 @@ async def test_a_server_that_cannot_be_used_is_told_with_the_reason(tmp_path: Pa
     assert "No server of the configuration can be used" in told
     assert "NOBODY_SET_THIS is not set" in told
     assert "No server is configured" not in told
+
+
+def test_a_file_without_any_known_section_is_refused_as_by_config_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.cli.entry.signals.hear_signals_early", lambda: None)
+    monkeypatch.setenv(SERVING, "")
+    file = tmp_path / "mcp.json"
+    file.write_text('{\n  "servres": {"time": {"command": "uvx"}}\n}', "utf-8")
+    assert main(["config", "check", "--config", str(file)]) == 1
+    place, _, problem = capsys.readouterr().out.splitlines()[0].partition("error: ")
+    assert "Did you mean `servers` instead of `servres`?" in problem
+    assert main(["serve", "--config", str(file), "--store", str(tmp_path / "it.db")]) == 1
+    assert f"{place}{problem}" in capsys.readouterr().err
 
 
 async def test_each_entry_has_a_line_and_is_counted_once(tmp_path: Path) -> None:

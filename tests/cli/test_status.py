@@ -209,7 +209,7 @@ def test_a_gateway_that_runs_is_asked(
     monkeypatch.setenv("PEGBOARD_NONESUCH", "known here, but not there")
     unset = json.loads(run("--json")[1])["servers"][2]
     assert (unset["server"], unset["state"]) == ("unset", "unusable")
-    assert "The gateway did not accept this entry" in unset["last_error"]
+    assert "PEGBOARD_NONESUCH is not set" in unset["last_error"]
     _, shown, said = run()
     assert "the gateway at http://127.0.0.1:" in said
     assert re.search(r"^sessions +0 +10,000 +- +gateway.limits.sessions$", shown, re.MULTILINE)

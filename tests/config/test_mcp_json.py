@@ -486,6 +486,8 @@ def test_servers_with_nothing_around_them_are_read() -> None:
         ('{"a": 1, "b": 2, "c": 3, "d": 4}', "but `a`, `b`, `c` and 1 more.", "error"),
         ('{"mcpServer": {}}', "Did you mean `mcpServers` instead of `mcpServer`?", "error"),
         ('{"servres": {}}', "Did you mean `servers` instead of `servres`?", "error"),
+        ('{"observe": {}}', "`context_servers`, but `observe`.", "error"),
+        ('{"skills": "s", "servres": {}}', "does not read `servres` of this file.", "warning"),
         ('{"context-servers": {}}', "Did you mean `context_servers`", "error"),
         ('{"gateway": {}}', "The file has no `mcpServers`", "warning"),
     ],

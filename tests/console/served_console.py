@@ -50,6 +50,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     keys: ApiKeys | None
     clock: Clock
     local_token: LocalToken
+    refusals: list[tuple[str, str]]
+    """Why logins were refused, and where they came from."""
 
     def browser(self, **options: Any) -> httpx2.AsyncClient:
         """Return a browser that keeps cookies and tells where its forms come from."""
@@ -105,6 +107,7 @@ async def console(
     )
     settings = AuthSettings(keys=keys)
     clock, local_token = Clock(), LocalToken()
+    refusals: list[tuple[str, str]] = []
     store = await anyio.to_thread.run_sync(lambda: open_store(storage, tenant=OPERATOR))
     issued = await anyio.to_thread.run_sync(ApiKeys, store)
     try:
@@ -129,6 +132,7 @@ async def console(
                 else issued,
                 asks_for_keys=keys,
                 audit=serving.audit,
+                refused=lambda error, source: refusals.append((error.reason, source)),
                 config=options.config,
                 tenants=serving.tenants,
             )
@@ -160,6 +164,7 @@ async def console(
                     keys=issued,
                     clock=clock,
                     local_token=local_token,
+                    refusals=refusals,
                 )
     finally:
         with anyio.CancelScope(shield=True):

@@ -68,13 +68,17 @@ async def test_a_change_needs_the_origin_of_the_page_and_the_token_of_the_sessio
         for kind in ("cross-site", "same-site"):
             assert await sent(good, **{"sec-fetch-site": kind}) == 403, kind
         del browser.headers["origin"]
+        assert await sent(good) == 200
+        del browser.headers["sec-fetch-site"]
         assert await sent(good) == 403
+        assert await sent(good, **own) == 200
         async with site.visit() as other:
             csrf = await csrf_of(other)
+        browser.headers["sec-fetch-site"] = "same-origin"
         for wrong in ("", csrf, good["csrf"][:-1], "\N{SNOWMAN}"):
             assert await sent({**good, "csrf": wrong}, **own) == 403, wrong
         calls = site.serving.pipeline.metrics.calls()
-        assert calls["light"] == {"ok": 1}
+        assert calls["light"] == {"ok": 3}
 
 
 async def test_a_host_that_is_not_ours_sees_no_page(tmp_path: Path) -> None:

@@ -156,3 +156,9 @@ async def test_a_browser_that_is_not_let_in_sends_only_small_forms(tmp_path: Pat
         for path in ("/console/login", "/console/language", "/console/logout"):
             # Form parsers look at each byte of it.
             assert (await browser.post(path, content="&" * 65_537, headers=FORM)).status_code == 413
+
+
+async def test_a_login_that_is_refused_is_reported_with_its_source(tmp_path: Path) -> None:
+    async with console(tmp_path) as site, site.browser() as browser:
+        assert (await log_in(browser, "pb_absent_secret")).status_code == 401
+        assert [source for _, source in site.refusals] == ["127.0.0.1"]

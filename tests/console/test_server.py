@@ -97,3 +97,12 @@ async def test_what_was_negotiated_is_on_the_page(tmp_path: Path) -> None:
         assert said.version in page
         for capability in said.capabilities:
             assert f"<div>{capability}" in page
+
+
+async def test_a_diagnosis_of_an_entry_that_cannot_be_used_is_shown(tmp_path: Path) -> None:
+    unset = {"command": "x", "args": ["${PEGBOARD_NONESUCH}"]}
+    async with console(tmp_path, {"unset": unset}) as site, site.visit() as browser:
+        page = "/console/servers/unset"
+        sent = {"csrf": await csrf_of(browser), "action": "diagnose"}
+        assert (await browser.post(page, data=sent)).status_code == 303
+        assert "unset_variable" in (await browser.get(page)).text

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pegboard import Registry
 from pegboard.gateway import Gateway, RpcError
-from pegboard.gateway.calls.corrections import CORRECTED, Corrector
+from pegboard.gateway.calls.corrections import CORRECTED, IGNORED, Corrector
 from pegboard.model import ArgumentSchema, CallRecord
 from pegboard.model.json_limits import MOST_LEVELS, MOST_VALUES
 from pegboard.model.principal import LOCAL, Principal
@@ -151,6 +151,40 @@ async def test_what_would_still_be_refused_is_not_corrected(era: Era, sent: Any)
     assert "It is called like this: " in text_of(result)
     assert CORRECTED not in result.get("_meta", {})
     assert made.calls == []
+
+
+@ERAS
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"arguments": {"timezone": "a", "zone": "b"}},
+        {"arguments": '{"timezone": "a", "zone": "b"}'},
+    ],
+)
+async def test_an_argument_that_the_tool_does_not_have_is_passed_on_and_noted(
+    era: Era, sent: dict[str, Any]
+) -> None:
+    made = post()
+    made.schemas["send"] = {"type": "object", "properties": {"timezone": {"type": "string"}}}
+    async with hub(memory("post", made)) as it, Gateway(it) as gateway:
+        result = await Caller(gateway, era).call("call_tool", name=NAME, **sent)
+        full = await Caller(gateway, era, face=FULL).call(NAME, timezone="a", zone="b")
+        plain = await Caller(gateway, era).call("call_tool", name=NAME, arguments={"timezone": "a"})
+    assert msgspec.json.decode(text_of(result)) == {"timezone": "a", "zone": "b"}
+    assert result["_meta"][IGNORED] == ["arguments.zone"]
+    assert IGNORED not in full.get("_meta", {})
+    assert IGNORED not in plain.get("_meta", {})
+
+
+@pytest.mark.parametrize("more", [{"additionalProperties": True}, {"anyOf": [{}]}])
+async def test_an_argument_of_a_schema_that_may_take_others_is_not_noted(
+    more: dict[str, Any],
+) -> None:
+    made = post()
+    made.schemas["send"] = {"type": "object", "properties": {"timezone": {}}, **more}
+    async with hub(memory("post", made)) as it, Gateway(it) as gateway:
+        result = await Caller(gateway).call("call_tool", name=NAME, arguments={"zone": "b"})
+    assert IGNORED not in result.get("_meta", {})
 
 
 async def test_the_original_error_is_told_and_not_that_of_a_half_corrected_call() -> None:

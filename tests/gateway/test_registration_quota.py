@@ -12,8 +12,9 @@ from pegboard.gateway.tools.registration_quota import NAMESPACE
 from pegboard.model import Tool
 from pegboard.model.principal import Principal
 from pegboard.storage import open_store
-from tests.gateway.clients import Caller
+from tests.gateway.clients import Caller, text_of
 from tests.gateway.servers import hub
+from tests.upstream.board_servers import Bench, memory
 
 FEW = GatewayOptions(registered_tools=6)
 
@@ -121,3 +122,24 @@ async def test_what_another_process_registers_is_counted(tmp_path: Path) -> None
             while "ann_2" not in one.registry:  # noqa: ASYNC110 - told by a thread of the store
                 await anyio.sleep(0.01)
         assert await how_many(owner(first, "ann"), range(10, 20), "ann") == 1
+
+
+async def test_a_definition_behind_a_hidden_tool_is_removed_without_a_search_for_similar_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = Principal(subject="w", scopes=frozenset({"register", "read"}), servers=("alpha",))
+    looked: list[object] = []
+
+    def nearest(name: object, *_rest: object, **_named: object) -> list[str]:
+        looked.append(name)
+        return []
+
+    monkeypatch.setattr("pegboard.gateway.catalog.tool_list.nearest_names", nearest)
+    secret = memory("secret", Bench(echo=str))
+    async with hub(secret, storage=tmp_path / "t.json") as it, Gateway(it) as gateway:
+        caller, name = Caller(gateway, principal=limited), "mcp_secret_echo"
+        await caller.call("register_tool", name=name, description="d", mcp_server="alpha")
+        said = text_of(await caller.call("unregister_tool", tool_name=name))
+        assert (said, looked) == (f"Unregistered {name!r}.", [])
+        await caller.call("unregister_tool", tool_name=name)
+        assert looked == [name]

@@ -93,7 +93,7 @@ async def test_a_server_that_fails_in_the_end_is_named_to_who_waited_for_it() ->
         await it.start(wait=False)
         with anyio.fail_after(10):
             said = text_of(await Caller(gateway).call("call_tool", name="mcp_late_sow"))
-        assert "Server 'late' is down: the command " in said
+        assert "Server 'late' is configured but not running: the command " in said
         await it.close()
 
 

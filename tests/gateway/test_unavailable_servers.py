@@ -11,6 +11,7 @@ from pegboard import Hub, Registry
 from pegboard.errors import ServerUnavailableError
 from pegboard.errors.servers import without_name
 from pegboard.gateway import Face, Gateway, GatewayOptions, Profile, RpcError
+from pegboard.gateway.catalog.unavailable import Unavailable
 from pegboard.hub import UnavailableServer
 from pegboard.model import Tool
 from pegboard.model.principal import ANONYMOUS, LOCAL, Principal
@@ -35,7 +36,7 @@ FILE: dict[str, Any] = {
         "my-notes": {"command": "notes", "disabled": True},
     }
 }
-DOWN = "Server 'time' is down"
+DOWN = "Server 'time' is configured but not running"
 WHY = f"{DOWN}: the command 'no-such-uvx' was not found."
 READER = Principal(subject="r", scopes=frozenset({"read"}))
 CALLER = Principal(subject="c", scopes=frozenset({"call"}))
@@ -68,7 +69,7 @@ async def test_the_operator_learns_why_a_server_that_a_question_names_is_down(
         assert down["reason"].startswith("the command 'no-such-uvx' was not found")
         for query, reason in {
             "an issue on githb": "The environment variable PEGBOARD_NOT_SET is not set.",
-            "open my notes": "the configuration switches it off.",
+            "open my notes": "'my-notes' is switched off: its entry in the configuration says so.",
         }.items():
             assert reason in text_of(await caller.call("search_tools", query=query))
 
@@ -88,6 +89,21 @@ async def test_the_operator_learns_why_a_server_that_a_question_names_is_down(
 )
 def test_what_is_said_of_a_server_does_not_name_it_again(text: str, said: str) -> None:
     assert without_name("a", text) == said
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "said"),
+    [
+        ("cold", "", "is configured but not running."),
+        ("down", "exited with code 1", "is configured but not running: exited with code 1."),
+        ("tripped", "no. Really?", "is configured but not running: no. Really?"),
+        ("unusable", "too long…", "is configured but not running: too long…"),
+        ("disabled", "", "is switched off."),
+        ("starting", "", "is still starting; try again in a moment."),
+    ],
+)
+def test_each_state_is_told_in_one_plain_sentence(state: str, reason: str, said: str) -> None:
+    assert str(Unavailable(server="it", state=state, reason=reason)) == f"Server 'it' {said}"
 
 
 @ERAS
@@ -125,7 +141,7 @@ async def test_a_name_that_begins_like_those_of_a_server_points_to_it(era: Era, 
             assert called["isError"]
             assert WHY in text_of(called)
             assert called["structuredContent"]["unavailable"][0]["server"] == "time"
-        with pytest.raises(RpcError, match="is down") as caught:
+        with pytest.raises(RpcError, match="is configured but not running") as caught:
             await Caller(gateway, era, face=FULL).call(name)
         assert "'unavailable': [{'server': 'time'" in str(caught.value.data)
 
@@ -134,7 +150,7 @@ async def test_a_prefix_of_its_own_points_to_a_server() -> None:
     entry = {**FILE["mcpServers"]["time"], "prefix": "tick_"}
     async with board({"mcpServers": {"sidereal": entry}}) as it, Gateway(it) as gateway:
         called = await Caller(gateway, principal=CALLER).call("call_tool", name="tick_now")
-    assert "Server 'sidereal' is down." in text_of(called)
+    assert "Server 'sidereal' is configured but not running." in text_of(called)
 
 
 async def test_the_package_of_a_server_points_to_it_for_the_operator_alone() -> None:
@@ -149,7 +165,7 @@ async def test_the_package_of_a_server_points_to_it_for_the_operator_alone() -> 
 async def test_a_question_about_something_else_tells_of_no_server(query: str) -> None:
     async with board() as it, Gateway(it) as gateway:
         found = await Caller(gateway).call("search_tools", query=query)
-        assert "is down" not in text_of(found)
+        assert "not running" not in text_of(found)
         assert "unavailable" not in found["structuredContent"]
 
 
@@ -222,7 +238,7 @@ async def test_a_server_with_cached_tools_is_not_said_to_be_missing() -> None:
         await it.server("time").stop()
         assert it.unavailable_servers() == []
         found = await Caller(gateway).call("search_tools", query="time now")
-        assert "is down" not in text_of(found)
+        assert "not running" not in text_of(found)
 
 
 async def test_the_hub_lists_its_unavailable_servers() -> None:
@@ -231,7 +247,7 @@ async def test_the_hub_lists_its_unavailable_servers() -> None:
     assert found["my-notes"] == UnavailableServer(
         name="my-notes",
         state=ServerState.DISABLED,
-        reason="the configuration switches it off.",
+        reason="its entry in the configuration says so.",
         prefix="mcp_my_notes_",
         target=found["my-notes"].target,
     )
@@ -242,16 +258,16 @@ async def test_the_hub_lists_its_unavailable_servers() -> None:
     }
 
 
-async def test_a_tripped_server_is_said_to_be_tripped() -> None:
+async def test_a_tripped_server_is_said_not_to_run() -> None:
     async with board() as it, Gateway(it) as gateway:
         time = it.server("time")
         while time.status.state != ServerState.TRIPPED:
             with pytest.raises(ServerUnavailableError):
                 await time.start()
         found = await Caller(gateway, principal=READER).call("search_tools", query="time in Oslo")
-        assert "Server 'time' is tripped." in text_of(found)
+        assert f"{DOWN}." in text_of(found)
         assert found["structuredContent"]["unavailable"] == [{"server": "time", "state": "tripped"}]
-        assert "Server 'time' is tripped: " in await told_by_a_call(it)
+        assert f"{DOWN}: it failed 5 times" in await told_by_a_call(it)
 
 
 async def told_by_a_call(hub: Hub) -> str:

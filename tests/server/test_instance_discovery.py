@@ -18,6 +18,7 @@ from pegboard.server.http.request import HttpRequest
 from pegboard.server.process.assembly import ServeOptions
 from pegboard.server.process.instance_discovery import (
     RunningInstance,
+    has_others,
     identity_of,
     place_of_store,
     publish,
@@ -48,6 +49,16 @@ def announcement(pid: int | None = None) -> RunningInstance:
         store=None,
         token=CANARY,
     )
+
+
+def test_another_gateway_with_the_same_store_is_seen(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/it.db"
+    publish(replace(announcement(), store=place_of_store(store)))
+    publish(announcement(os.getppid()))
+    assert not has_others(store)
+    publish(replace(announcement(os.getppid()), store=place_of_store(store)))
+    assert has_others(store)
+    assert not has_others(f"sqlite:///{tmp_path}/other.db")
 
 
 def test_what_is_announced_is_found_until_it_is_withdrawn() -> None:

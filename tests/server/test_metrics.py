@@ -33,6 +33,16 @@ async def test_requests_are_counted_by_method_and_outcome() -> None:
     assert found["pegboard_request_seconds_sum", (method,)] == pytest.approx(0.06)
 
 
+@pytest.mark.parametrize(
+    "method", ["initialize", "tasks/get", "skills/list", "resources/directory/read"]
+)
+async def test_each_method_of_the_gateway_has_its_own_label(method: str) -> None:
+    metrics = Metrics()
+    metrics.note_request(method, "ok", 0.0)
+    found = await samples(metrics)
+    assert found["pegboard_requests_total", (("method", method), ("outcome", "ok"))] == 1
+
+
 async def test_methods_that_nobody_knows_share_a_label() -> None:
     metrics = Metrics()
     for number in range(1000):

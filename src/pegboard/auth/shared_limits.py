@@ -23,6 +23,8 @@ INTERVAL = 1.0
 """The longest time, in seconds, between a call and the report of it to the store."""
 PATIENCE = 5.0
 """Seconds without an answer of the store after which a portion refills by itself."""
+LOOK = 5.0
+"""Seconds between two looks for other replicas, where there may be none."""
 SOON = 1.0
 """Seconds after which to retry while the store confirms a portion."""
 
@@ -39,6 +41,8 @@ class SharedLimits:
 
     Args:
         fill: `Store.fill_buckets` of the shared store.
+        has_others: tells whether other replicas run; it blocks. ``None`` if there may always be
+            some. While there are none, a portion is the whole limit.
         clock: a monotonic clock, in seconds.
     """
 
@@ -46,9 +50,11 @@ class SharedLimits:
         self,
         fill: Callable[..., Mapping[str, float]],
         *,
+        has_others: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fill: Fill = partial(fill, most=MOST)
+        self._has_others = has_others
         self._clock = clock
         self._owing: dict[str, Portion] = {}
         self._some = anyio.Event()
@@ -56,6 +62,8 @@ class SharedLimits:
         self._asked_at: float | None = None
         self.is_failing: bool = False
         """Whether the last attempt to settle has failed."""
+        self.is_alone: bool = False
+        """Whether no other replica ran when it was last looked for one."""
 
     def portion_of(self, tenant: str, subject: str) -> "Portion":
         """Return a new portion for a caller."""
@@ -63,6 +71,17 @@ class SharedLimits:
 
     async def run(self) -> None:
         """Settle when a portion is half used, or a second after a call; until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            if self._has_others is not None:
+                tasks.start_soon(self._look_for_others, self._has_others)
+            await self._settle_in_time()
+
+    async def _look_for_others(self, has_others: Callable[[], bool]) -> None:
+        while True:
+            self.is_alone = not await anyio.to_thread.run_sync(has_others, abandon_on_cancel=True)
+            await anyio.sleep(LOOK)
+
+    async def _settle_in_time(self) -> None:
         try:
             while True:
                 await self._some.wait()
@@ -87,7 +106,7 @@ class SharedLimits:
         try:
             levels = await anyio.to_thread.run_sync(self._fill, amounts, abandon_on_cancel=True)
         except Exception as error:
-            if not self.is_failing:
+            if not self.is_failing and not self.is_alone:
                 words = "rate_limits_not_shared: until the store answers, each replica allows a "
                 words += "tenth of each limit: %s"
                 logger.warning(words, error, exc_info=True)
@@ -111,7 +130,7 @@ class SharedLimits:
         if portion.key not in self._owing:
             self._owing[portion.key] = portion
             self._some.set()
-        if is_half_used:
+        if is_half_used and not self.is_alone:
             self._soon.set()
 
     def is_cut_off(self, now: float) -> bool:
@@ -152,7 +171,7 @@ class Portion:
             self._since = now
         # Not quite: the sum of six sixtieths may be more than a tenth, in floats.
         missing = self._used + seconds - size * (1 + 1e-6)
-        if missing > 0 and self._used:
+        if missing > 0 and self._used and not self._limits.is_alone:
             wait = SOON
             if self._limits.is_cut_off(now):
                 wait = max(SOON, min(missing, self._used) * 60.0 / size)

@@ -21,7 +21,7 @@ from pegboard.cli.demo import demo_config
 from pegboard.cli.entry.error_messages import values_checked
 from pegboard.cli.entry.signals import hear_signals_as_usual
 from pegboard.cli.exit_codes import INTERRUPTED
-from pegboard.cli.files.served_file import claim_file
+from pegboard.cli.files.served_file import claim_file, refuse_foreign_file
 from pegboard.cli.terminal.output import warn
 from pegboard.cli.terminal.plain_text import counted
 from pegboard.config import load_servers
@@ -141,6 +141,7 @@ def run(options: ServeChoices) -> int:
         with values_checked():
             check_url(serve.storage)
     claim_file(serve.config)
+    refuse_foreign_file(serve.config)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO if options.verbose else logging.WARNING,

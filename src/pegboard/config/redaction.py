@@ -12,6 +12,7 @@ from pegboard.config.network_variables import network_variables
 from pegboard.config.secret_detection import (
     argument_secrets,
     encodings_of,
+    is_harmless,
     parts_of_secret,
     proxy_secrets,
     secrets_in,
@@ -122,7 +123,7 @@ def hidden_forms(config: _ServerSecrets) -> list[str]:
         found.add(config.oauth.client_secret)
     if config.tls is not None and config.tls.client_key_password:
         found.add(config.tls.client_key_password)
-    for secrets_of in (url_secrets, proxy_secrets):
+    for secrets_of in (url_secrets, proxy_secrets) if config.proxy else ():
         found |= {suspect.value for suspect in secrets_of(config.proxy or "")}
     if config.url:
         found |= {suspect.value for suspect in url_secrets(config.url)}
@@ -153,5 +154,7 @@ def _argument_secrets(config: _ServerSecrets) -> frozenset[str]:
 @lru_cache(maxsize=4)
 def _secrets_in_line(command: str, args: tuple[str, ...]) -> frozenset[str]:
     # Looked for twice in a row: in all texts, and in the command line.
+    if is_harmless((command, *args)):
+        return frozenset()
     line = (*words_of_command(command), *args)
     return frozenset(suspect.value for _, suspect in argument_secrets(line))

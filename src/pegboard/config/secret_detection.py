@@ -14,6 +14,8 @@ __all__ = [
     "Suspect",
     "argument_secrets",
     "encodings_of",
+    "is_harmless",
+    "is_harmless_json",
     "is_numeric_secret",
     "is_secret",
     "is_secret_name",
@@ -26,12 +28,15 @@ __all__ = [
     "words_of_command",
 ]
 
+_SAME_EVERYWHERE = re.compile(r"[A-Za-z0-9_.~\-]*")
 _KEPT_IN_ADDRESSES = string.punctuation.translate(str.maketrans("", "", '"<>'))
 
 
 def encodings_of(text: str) -> Iterator[str]:
     """Yield a text as it appears plain, in JSON, in JSON inside JSON, in Python and in URLs."""
     yield text
+    if _SAME_EVERYWHERE.fullmatch(text):
+        return
     yield repr(text)[1:-1]
     for escaped in (_in_json(text), json.dumps(text, ensure_ascii=False)[1:-1]):
         yield escaped
@@ -86,7 +91,22 @@ _ASSIGNMENT = re.compile(r"(?:-e(?=[A-Z_])|--?|/)?([A-Za-z_][\w.-]*)(?:=|:\s*)(.
 _BEARER = re.compile(r"""\bbearer\s+([^\s"'\\,;]+)""", re.IGNORECASE)
 _BASIC = re.compile(r"\bbasic\s+([A-Za-z0-9+/]{4,}={0,2})", re.IGNORECASE)
 _VARIABLES = re.compile(r"(?:\$\{[^{}]*\})+")
-_SIMPLE = re.compile(r"[A-Za-z0-9_./@+\-]{0,11}")
+# Words without a form: of these, only a known kind of token is a secret, and what a flag calls so.
+_SIMPLE = re.compile(r"[A-Za-z0-9_./@+\-]*")
+_SIMPLE_LINE = re.compile(r"[A-Za-z0-9_./@+\-\n]*")
+# An address without user, query and long segments, of which one may be random.
+_PLAIN_ADDRESS = re.compile(
+    r"(?:https?|wss?)://[A-Za-z0-9.\-]+(?::[0-9]+)?(?:/[A-Za-z0-9_.\-]{0,14})*+"
+)
+_SIMPLE_JSON = re.compile(
+    rf'(?:"(?:[A-Za-z0-9_./@+\-]*+|{_PLAIN_ADDRESS.pattern})"'
+    r"|[\[\]{},:]|true|false|null|-?[0-9]++(?:\.[0-9]++)?)*+"
+)
+# Every name of a secret has one of these in it, and every well-known kind of token.
+_HINT = re.compile(
+    r"token|secret|pass|pwd|pw|auth|basic|bearer|cookie|credential|pat|key|jwt|pin"
+    r"|gh[pousr]_|sk[-_]|pk_live_|xox|akia|aiza|npm_|hf_|eyj|pb_"
+)
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://\S+")
 # An identifier such as a UUID, or a long run of letters and digits without a hyphen.
@@ -142,20 +162,39 @@ def secrets_in(text: str, name: str = "") -> Iterator[Suspect]:
         seen.add(step)
         if _is_secret_argument(name, text):
             yield Suspect(name, text)
-        # Such a text has no form of its own, and no parts.
-        is_simple = _SIMPLE.fullmatch(text) is not None
-        if not is_simple:
-            yield from _by_their_form(text)
-        if depth < _DEEPEST and not is_simple:
+        if _SIMPLE.fullmatch(text) is not None:
+            # It may be a token, but has no parts.
+            for token in _TOKEN.findall(text):
+                yield Suspect("token", token)
+                yield Suspect("token", text)
+            continue
+        if _is_plain_address(text):
+            continue
+        yield from _by_their_form(text)
+        if depth < _DEEPEST:
             parts = [(depth + 1, *part) for part in _parts(text)]
             waiting += reversed(parts)
 
 
 def argument_secrets(args: Iterable[str]) -> Iterator[tuple[int, Suspect]]:
     """Find secrets on a command line, each with the index of its argument."""
+    args = list(args)
+    if is_harmless(args):
+        return
     for index, (name, argument) in enumerate(_after_flags(args)):
         for suspect in secrets_in(argument, name):
             yield index, suspect
+
+
+def is_harmless(words: Iterable[str]) -> bool:
+    """Tell whether a quick look at all of a command line shows that it certainly has no secret."""
+    line = "\n".join(words)
+    return _SIMPLE_LINE.fullmatch(line) is not None and _HINT.search(line.lower()) is None
+
+
+def is_harmless_json(text: str) -> bool:
+    """Tell whether a quick look at JSON shows that it certainly has no secret and no variable."""
+    return _SIMPLE_JSON.fullmatch(text) is not None and _HINT.search(text.lower()) is None
 
 
 def parts_of_secret(secret: str) -> Iterator[str]:
@@ -178,6 +217,8 @@ def words_of_command(line: str) -> list[str]:
 
 def url_secrets(url: str) -> Iterator[Suspect]:
     """Yield the secrets in a URL: a password, a query such as ``?token=…``, a random path."""
+    if _is_plain_address(url):
+        return
     try:
         parts = urlsplit(url)
         user, password = parts.username, parts.password
@@ -218,6 +259,10 @@ def looks_random(segment: str) -> bool:
     if len(segment) > _LONGEST_NAME:
         return True
     return _RANDOM_SEGMENT.fullmatch(segment) is not None or looks_like_token(segment)
+
+
+def _is_plain_address(text: str) -> bool:
+    return _PLAIN_ADDRESS.fullmatch(text) is not None and _HINT.search(text.lower()) is None
 
 
 def _words(name: str) -> str:

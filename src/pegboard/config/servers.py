@@ -44,6 +44,7 @@ TaskOffer = Literal["always", "declared"]
 MAX_RESPONSE_VALUES = 200_000
 """The most JSON values of one response, unless a server is given another number."""
 _LONGEST_TARGET = 200
+_TRANSPORTS: tuple[str, ...] = get_args(Transport)
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,6 +137,9 @@ class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return [(name, value) for name, value in given if value is not None]
 
 
+_NO_TLS = TlsConfig()
+
+
 class RegistryOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which entry of which MCP registry a server was added from."""
 
@@ -216,15 +220,15 @@ class ServerConfig(
         fix(self, "env", freeze(self.env))
         fix(self, "shared_env", freeze(self.shared_env))
         fix(self, "headers", freeze(self.headers))
-        if self.tls == TlsConfig():
+        if self.tls is not None and self.tls == _NO_TLS:
             fix(self, "tls", None)
         if not self.name or not self.name.isprintable():
             raise ConfigError("A server needs a printable name.")
         needs = {"stdio": "command", "memory": "server"}.get(self.transport, "url")
-        if self.transport not in get_args(Transport):
+        if self.transport not in _TRANSPORTS:
             raise ConfigError(
                 f"Server {self.name!r} has the unknown transport {self.transport!r}. The known "
-                f"ones are {', '.join(get_args(Transport))}."
+                f"ones are {', '.join(_TRANSPORTS)}."
             )
         if not getattr(self, needs):
             raise ConfigError(
@@ -266,8 +270,9 @@ class ServerConfig(
             shown = redacted_command_line(self, self._hidden)
         else:
             shown = self.redact(_without_credentials(self.url or ""))
-        start = shown[: _LONGEST_TARGET + 1]
-        line = "".join(it if it.isprintable() else repr(it)[1:-1] for it in start)
+        line = shown[: _LONGEST_TARGET + 1]
+        if not line.isprintable():
+            line = "".join(it if it.isprintable() else repr(it)[1:-1] for it in line)
         return line if len(line) <= _LONGEST_TARGET else f"{line[: _LONGEST_TARGET - 1]}…"
 
     def redact(self, text: str) -> str:
@@ -347,7 +352,7 @@ def check_texts(config: ServerConfig) -> None:
     """
     env = {**config.shared_env, **config.env}
     texts = (config.command or "", config.cwd or "", *config.args, *env.values())
-    if any(_NOT_IN_PROCESSES.search(text) for text in texts):
+    if _NOT_IN_PROCESSES.search("\n".join(texts)):
         raise ConfigError(
             f"The command, arguments and environment of server {config.name!r} must be texts "
             "without null characters."
@@ -365,7 +370,8 @@ def check_texts(config: ServerConfig) -> None:
                 "a space, a colon or another character that HTTP does not allow."
             )
         _check_header(f"header {shown_key(name)!r}", value, config.name)
-    _check_header("`bearer_token`", config.bearer_token or "", config.name)
+    if config.bearer_token:
+        _check_header("`bearer_token`", config.bearer_token, config.name)
 
 
 def is_reserved_header(name: str) -> bool:

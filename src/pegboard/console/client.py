@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
 from mcp_types import METHOD_NOT_FOUND
 
 from pegboard.console.request import PageRequest
 from pegboard.gateway.eras import LOG_LEVEL
 from pegboard.gateway.request import Client, ClientRequest, Face, RpcError, Surface
+from pegboard.model.principal import Scope
 from pegboard.version import installed_version
 
 __all__ = ["Notified", "asked"]
@@ -42,6 +44,7 @@ async def asked(
     *,
     surface: Surface = "full",
     notified: Notified | None = None,
+    withheld: frozenset[Scope] = frozenset(),
 ) -> dict[str, Any]:
     """Return the raw result of a request that the person at a page sends.
 
@@ -51,12 +54,16 @@ async def asked(
         params: its parameters.
         surface: the address at which a client would send it.
         notified: receives the progress and the log of the request.
+        withheld: scopes of the person that the request goes without.
 
     Raises:
         RpcError: the error instead of a result.
     """
+    principal = page.principal
+    if withheld:
+        principal = msgspec.structs.replace(principal, withheld=principal.withheld | withheld)
     client = Client(
-        principal=page.principal,
+        principal=principal,
         era="modern",
         version=_VERSION,
         face=Face(surface=surface),

@@ -118,10 +118,11 @@ class Console:
 
 async def _foreign(request: Request) -> Response | None:
     """Return the refusal of a change that a page of another origin sends."""
-    # Without the scheme: a proxy may have ended the TLS.
-    origin = request.headers.get("origin", "").partition("://")[2]
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    if origin and origin == request.headers.get("host") and site in ("same-origin", "none"):
+    # A browser may leave out one of the two. The scheme of the origin does not count: a proxy may
+    # have ended the TLS.
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    is_own = origin is None or origin.partition("://")[2] == request.headers.get("host")
+    if is_own and (site == "same-origin" or (site is None and origin is not None)):
         return None
     return await _told(request, 403, "This form was sent by a page of another address.")
 

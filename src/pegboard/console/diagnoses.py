@@ -12,6 +12,7 @@ import msgspec
 
 from pegboard.console.request import PageRequest
 from pegboard.doctor.report import Finding, Report
+from pegboard.doctor.status import unusable_entries
 from pegboard.model.principal import DEFAULT_TENANT
 
 __all__ = ["Diagnoses", "Diagnosis"]
@@ -47,8 +48,10 @@ class Diagnoses:
         Raises:
             ServerNotFoundError: when the configuration has no such server.
         """
-        status = page.tenant.hub.servers.get(server)
-        about = None if status is None else status.last_error
+        hub = page.tenant.hub
+        status = hub.servers.get(server)
+        # An entry that cannot be used is no server yet.
+        about = unusable_entries(hub.loaded).get(server) if status is None else status.last_error
         # It listens to the log of the process, which tells servers apart only by their names.
         async with self._one_at_a_time:
             # In a thread, and only now: few people ask, and its code takes long to import.

@@ -8,6 +8,7 @@ import msgspec
 
 from pegboard.auth import ApiKeys
 from pegboard.config.files.servers_file import file_to_edit
+from pegboard.errors import UnauthenticatedError
 from pegboard.gateway import Gateway
 from pegboard.gateway.request import ClientRequest
 from pegboard.model.principal import DEFAULT_TENANT
@@ -45,6 +46,8 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """How often the event loop was busy for too long, by place."""
     started: float = 0.0
     """When the gateway was started, in seconds since the epoch."""
+    refused: Callable[[UnauthenticatedError, str], object] = lambda _error, _source: None
+    """Is told of each login that was refused, and where it came from."""
     calls: KeptCalls | None = None
     """``None`` if no calls are kept."""
     log_folder: Path | None = None

@@ -38,7 +38,7 @@ from pegboard.errors import (
 )
 from pegboard.errors.root import shorten
 from pegboard.gateway.request import RpcError, object_in
-from pegboard.gateway.tool_lines import signature
+from pegboard.gateway.tool_lines import signature, unknown_arguments
 from pegboard.model import Principal, Tool
 from pegboard.policies import may_operate
 
@@ -56,23 +56,19 @@ _CODES = (
     (KeyError, INVALID_PARAMS),
     (ValueError, INVALID_PARAMS),
 )
-_SPEAK_OF_OTHERS = frozenset(
-    {
-        *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
-        *("allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"),
-    }
-)
-"""Keywords by which a schema may accept more arguments than its `properties` list."""
 _LISTED, _SHOWN = 5, 64
 _IN_GENERAL: tuple[tuple[type[PegboardError], str], ...] = (
     (ServerAuthenticationError, "Server {server} does not accept the credentials of the gateway"),
     (
         CircuitOpenError,
-        "Server {server} is tripped: it failed too often; the gateway waits before it tries the "
-        "server again",
+        "Server {server} is configured but not running: it failed too often; the gateway waits "
+        "before it tries the server again",
     ),
     (ServerTimeoutError, "Server {server} did not answer in time"),
-    (ServerUnavailableError, "Server {server} is down: it could not be started or reached"),
+    (
+        ServerUnavailableError,
+        "Server {server} is configured but not running: it could not be started or reached",
+    ),
     (NotConnectedError, "Server {server} is not connected"),
     (
         ConnectionLostError,
@@ -126,7 +122,7 @@ def failure_of(
         return {**error_result(str(error)), "structuredContent": typed}
     if isinstance(error, InvalidArgumentsError) and tool is not None:
         words = f"{error}\nIt is called like this: {signature(tool)}"
-        return error_result(words + _unknown_arguments(tool, arguments))
+        return error_result(words + _unknown(tool, arguments))
     if isinstance(error, NotImplementedToolError):
         return error_result(
             f"Tool {error.tool!r} is registered as a definition only: the gateway can describe it, "
@@ -161,16 +157,9 @@ def rpc_error_of(error: PegboardError, principal: Principal) -> RpcError:
     return RpcError(INTERNAL_ERROR, words, data)
 
 
-def _unknown_arguments(tool: Tool, arguments: object) -> str:
-    """Name the arguments that the schema of a tool does not list, if it lists all of them.
-
-    Validation does not refuse them, but the model probably meant an argument that is missing.
-    """
-    schema = tool.input_schema
-    known = object_in(schema.get("properties"))
-    if not known or not _SPEAK_OF_OTHERS.isdisjoint(schema):
-        return ""
-    names = [f"`{name[:_SHOWN]}`" for name in object_in(arguments) if name not in known]
+def _unknown(tool: Tool, arguments: object) -> str:
+    """Name the arguments that a tool does not know: the model probably meant a missing one."""
+    names = [f"`{it[:_SHOWN]}`" for it in unknown_arguments(tool, object_in(arguments))]
     return f"\nIt has no argument {', '.join(names[:_LISTED])}." if names else ""
 
 

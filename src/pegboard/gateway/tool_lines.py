@@ -1,7 +1,7 @@
 """Tool lines: a tool as a one-line signature with its purpose, from which a model can call it."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -9,7 +9,15 @@ import msgspec
 from pegboard.model import Tool
 from pegboard.model.json_values import object_in
 
-__all__ = ["ToolLine", "ToolLines", "first_sentence", "one_line", "signature", "type_name"]
+__all__ = [
+    "ToolLine",
+    "ToolLines",
+    "first_sentence",
+    "one_line",
+    "signature",
+    "type_name",
+    "unknown_arguments",
+]
 
 LONGEST_SIGNATURE = 360
 LONGEST_SENTENCE = 160
@@ -18,6 +26,13 @@ _MOST_VARIANTS = 20
 _DEEPEST = 4
 _MOST_PARTS = 500
 """Parts of a schema that one signature looks at; what comes after them is ``any``."""
+_SPEAK_OF_OTHERS = frozenset(
+    {
+        *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
+        *("allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"),
+    }
+)
+"""Keywords by which a schema may accept more arguments than its `properties` list."""
 _READ = 400
 """Characters of a description in which its first sentence is looked for."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])|\n")
@@ -67,6 +82,19 @@ def one_line(tool: Tool) -> str:
     """Return a tool as ``name(arg: type, option?: type)``, with its purpose in one sentence."""
     words = first_sentence(tool.description)
     return f"{signature(tool)} — {words}" if words else signature(tool)
+
+
+def unknown_arguments(tool: Tool, names: Iterable[str]) -> list[str]:
+    """Return the arguments that the schema of a tool does not list, if it lists all of them.
+
+    Validation does not refuse them, but most likely another argument was meant. A schema that lists
+    none belongs to a tool without arguments, which is how `signature` shows it.
+    """
+    schema = tool.input_schema
+    if not _SPEAK_OF_OTHERS.isdisjoint(schema):
+        return []
+    known = object_in(schema.get("properties"))
+    return [it for it in names if it not in known]
 
 
 def signature(tool: Tool) -> str:

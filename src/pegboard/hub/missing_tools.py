@@ -15,11 +15,15 @@ from pegboard.errors import (
 from pegboard.model.tool_names import Naming
 from pegboard.upstream import ServerState, UpstreamServer
 
-__all__ = ["UnavailableServer", "unavailable_servers", "why_missing"]
+__all__ = ["UnavailableServer", "condition_of", "unavailable_servers", "why_missing"]
 
 _ANY = "tool"
-_OFF = "the configuration switches it off."
+_OFF = "its entry in the configuration says so."
 _UNKNOWN = "it has not listed its tools yet."
+_CONDITIONS = {
+    ServerState.STARTING: "still starting",
+    ServerState.DISABLED: "switched off",
+}
 
 
 def why_missing(
@@ -53,8 +57,8 @@ def _owner(name: str, servers: list[UpstreamServer], naming: Naming) -> Upstream
 def _unavailable(server: UpstreamServer, name: str) -> ServerUnavailableError:
     status = server.status
     reason = status.last_error or "its tools are unknown."
-    state = _state(status.state, is_starting=False)
-    words = f"Tool {name!r} is missing, because server {status.name!r} is {state}: "
+    condition = condition_of(_state(status.state, is_starting=False))
+    words = f"Tool {name!r} is missing, because server {status.name!r} is {condition}: "
     if isinstance(server.connection.failure, ServerAuthenticationError):
         # The background does not try again: only a person can log in.
         again = f"Then call `await hub.server({status.name!r}).start()`."
@@ -82,6 +86,11 @@ class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""
     """Its command line or address, without secrets; for the operator."""
     tags: tuple[str, ...] = ()
+
+
+def condition_of(state: str) -> str:
+    """Return in plain words, to follow "is", why a server in this state cannot be used."""
+    return _CONDITIONS.get(state, "configured but not running")
 
 
 def unavailable_servers(

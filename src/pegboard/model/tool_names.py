@@ -98,6 +98,7 @@ def nearest_names(
     names: Iterable[str],
     *,
     limit: int = 3,
+    cutoff: float = 0.6,
     may_tell: Callable[[str], bool] = lambda _: True,
 ) -> list[str]:
     """Return the names most like the given one, best first; few or none when nothing is close.
@@ -108,6 +109,7 @@ def nearest_names(
         name: what was asked for.
         names: what there is.
         limit: how many names are returned.
+        cutoff: how much alike they must be, from 0 to 1.
         may_tell: tells whether a name may be returned; it is asked only of names that are alike.
     """
     if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH:
@@ -124,7 +126,7 @@ def nearest_names(
         if (are_few or _may_resemble(wanted, form)) and may_tell(other)
     )
     by_form = dict(islice(alike, _MAX_COMPARED))
-    close = difflib.get_close_matches(wanted, _comparable(wanted, by_form), n=limit, cutoff=0.6)
+    close = difflib.get_close_matches(wanted, _comparable(wanted, by_form), n=limit, cutoff=cutoff)
     alike = [difflib.SequenceMatcher(None, form, wanted).ratio() for form in close]
     return [by_form[form] for form, it in zip(close, alike, strict=True) if it > alike[0] - _FAR]
 

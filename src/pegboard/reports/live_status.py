@@ -57,6 +57,8 @@ def live_status(hub: Hub, costs: LiveCosts, numbers: CallNumbers) -> list[KnownS
     for it in hub.servers.values():
         ended = numbers.get(it.name, {})
         calls = sum(ended.values())
+        # One that never started may have any number of tools, unless they are cached.
+        is_known = it.era is not None or it.tool_count > 0
         found.append(
             KnownStatus(
                 server=it.name,
@@ -66,8 +68,8 @@ def live_status(hub: Hub, costs: LiveCosts, numbers: CallNumbers) -> list[KnownS
                 era=it.era,
                 protocol_version=it.protocol_version,
                 server_version=it.server_version,
-                tools=it.tool_count,
-                tokens=tokens[it.name],
+                tools=it.tool_count if is_known else None,
+                tokens=tokens[it.name] if is_known else None,
                 startup_seconds=it.startup_seconds,
                 starts=it.starts,
                 calls=calls,

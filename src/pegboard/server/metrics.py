@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import anyio.to_thread
 
 from pegboard.model import CallRecord
+from pegboard.policies.access import METHODS
 from pegboard.policies.fair_share import LimitUse
 from pegboard.reports.latency import Latency, latency_of
 
@@ -23,11 +24,12 @@ Labels = tuple[str, ...]
 Gauge = Callable[[], Mapping[Labels, float]]
 """Read at every scrape: values by their labels."""
 
-_METHODS = frozenset({
-    "completion/complete", "initialize", "logging/setLevel", "ping", "prompts/get", "prompts/list",
-    "resources/list", "resources/read", "resources/subscribe", "resources/templates/list",
-    "resources/unsubscribe", "server/discover", "subscriptions/listen", "tools/call", "tools/list",
-})  # fmt: skip
+_METHODS = frozenset(
+    {
+        *("initialize", "logging/setLevel", "ping", "server/discover"),
+        *(it for it in METHODS if "/" in it),
+    }
+)
 
 
 class Metrics:

@@ -43,8 +43,8 @@ class CircuitBreaker(Backoff):
                 tool=tool,
             )
         raise CircuitOpenError(
-            f"Server {server!r} is tripped: it failed {self.failures} times in a row and is left "
-            f"alone for another {pause:.0f} s. The last reason: {last_error}",
+            f"Server {server!r} is configured but not running: it failed {self.failures} times in "
+            f"a row and is left alone for another {pause:.0f} s. The last reason: {last_error}",
             server=server,
             tool=tool,
             retry_in=pause,

@@ -24,8 +24,9 @@ async function open(options = {}) {
   page.on("pageerror", (it) => note(it.message));
   page.on("request", (it) => it.url().startsWith(origin) || note(`asks for ${it.url()}`));
   page.on("response", (it) => it.status() >= 400 && note(`${it.status()} for ${it.url()}`));
-  // A stream ends when its page is left.
-  page.on("requestfailed", (it) => it.url().endsWith("/updates") || note(`lost ${it.url()}`));
+  // A page gives up a stream when it is left, or has read its result.
+  const isStream = (it) => it.url().endsWith("/updates") || it.headers().accept === "text/event-stream";
+  page.on("requestfailed", (it) => isStream(it) || note(`lost ${it.url()}: ${it.failure().errorText}`));
   return page;
 }
 

@@ -23,17 +23,12 @@ from pegboard.errors import (
     ToolTimeoutError,
     UpstreamError,
 )
-from pegboard.gateway.tool_lines import signature
+from pegboard.gateway.tool_lines import signature, unknown_arguments
 from pegboard.model import ArgumentSchema, Tool, ToolResult
 from pegboard.model.json_values import object_in
 from pegboard.storage import default_url
 
 __all__ = ["add_to"]
-
-# Where a schema says one of these, more may be wanted than what `properties` lists.
-_TAKES_MORE = frozenset(
-    ("additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf", "$ref", "if")
-)
 
 
 def add_to(root: typer.Typer) -> None:
@@ -131,8 +126,7 @@ def _arguments(tool: Tool, words: list[str], args: str | None) -> Mapping[str, A
         unknown = _unknown(tool, (it for it in names if f"`{it}`" not in problem))
         problem = f"{problem.rstrip('.')}; {unknown}." if unknown else problem
         raise typer.BadParameter(f"{problem}\nThe signature is: {signature(tool)}") from error
-    unknown = _unknown(tool, given)
-    if unknown and _TAKES_MORE.isdisjoint(tool.input_schema):
+    if unknown := _unknown(tool, unknown_arguments(tool, given)):
         warn(f"{tool.name} is called, although {unknown}.")
     return checked
 

@@ -24,6 +24,7 @@ from pegboard.cli.terminal.output import (
     write_json,
     write_json_line,
 )
+from pegboard.cli.terminal.plain_text import counted
 from pegboard.errors import StorageError
 from pegboard.model.call import Phases
 from pegboard.observe.call_entry import CallEntry, CallFilter, entry_as_json
@@ -109,7 +110,9 @@ def calls(
     found = find(wanted)
     if call_id:
         _show_one(found, call_id, json=json)
-    elif not follow:
+        return
+    _tell_older(find, wanted, found)
+    if not follow:
         is_all = wanted == CallFilter(limit=limit)
         _show(found, json=json, nothing="No calls" if is_all else "No such calls")
     else:
@@ -189,6 +192,17 @@ def _all_after(find: Find, wanted: CallFilter, after: str) -> list[CallEntry]:
         if len(some) < MOST_AT_ONCE:
             return found
         page = msgspec.structs.replace(page, before=some[-1].id)
+
+
+def _tell_older(find: Find, wanted: CallFilter, found: Sequence[CallEntry]) -> None:
+    """Say how many older calls the limit leaves out; reading all of them could take long."""
+    if len(found) < wanted.limit:
+        return
+    page = msgspec.structs.replace(wanted, before=found[-1].id, limit=MOST_AT_ONCE)
+    if hidden := len(find(page)):
+        least = "at least " if hidden == MOST_AT_ONCE else ""
+        more = counted(hidden, "older call")
+        warn(f"({least}{more} not shown; `--limit {wanted.limit + hidden}` shows more)")
 
 
 def _show(found: Sequence[CallEntry], *, json: bool, nothing: str) -> None:

@@ -12,6 +12,7 @@ from pegboard.cli.terminal.output import say, show_table, warn, write_json
 from pegboard.cli.terminal.plain_text import counted, placed
 from pegboard.config import LoadedConfig, Problem, load_servers, locate_config, user_config_file
 from pegboard.config.files.file_schema import schema_text
+from pegboard.config.files.jsonc import files_read_once
 from pegboard.config.files.locate import ConfigCandidate, candidates
 from pegboard.errors import ConfigError
 
@@ -56,7 +57,8 @@ def check(*, config: _File = None, json: _Json = False) -> None:
 
     The exit code is 0 if there is none, 1 if there is one, and 3 if there is no file to check.
     """
-    file, problems, servers = _problems(config)
+    with files_read_once():
+        file, problems, servers = _problems(config)
     is_missing = file is not None and not Path(file).exists()
     if json:
         write_json([problem_as_json(it, file) for it in problems])

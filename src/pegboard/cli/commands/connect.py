@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
+from pegboard.cli.catalogue.address_check import warn_of_address
 from pegboard.cli.catalogue.running_gateway import find_gateway
 from pegboard.cli.exit_codes import FAILED, NOT_FOUND
 from pegboard.cli.files.user_file import (
@@ -126,6 +127,8 @@ def connect_to(
         warn(f"No client was found; name one of {', '.join(CLIENTS)}.")
         raise typer.Exit(NOT_FOUND)
     _check_file(source, url, [it.file(machine) for it in wanted])
+    if url is not None:
+        warn_of_address(url, headers)
     for client in wanted:
         try:
             entry = _program(client, source) if url is None else client.address_entry(url, headers)

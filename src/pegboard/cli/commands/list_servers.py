@@ -30,7 +30,7 @@ def list_servers(*, config: ConfigOption = None, json: JsonOption = False) -> No
     written = file.readings()
     # Only where a variable is, its value can make a difference.
     varying = {name for name, entry in file.entries.items() if _has_variable(entry.value)}
-    expanded = file.readings(os.environ, of=varying)
+    expanded = file.readings(os.environ, of=varying) if varying else {}
     with environment_read_once():
         rows = [
             server_as_json(

@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-from pegboard.config import locate_config
+from pegboard.config import load_servers, locate_config
 from pegboard.errors import ConfigError
 from pegboard.upstream.stdio.environment import SERVING
 
-__all__ = ["claim_file", "file_claimed"]
+__all__ = ["claim_file", "file_claimed", "refuse_foreign_file"]
 
 
 def claim_file(config: str | Mapping[str, Any] | None) -> None:
@@ -33,6 +33,19 @@ def claim_file(config: str | Mapping[str, Any] | None) -> None:
             f"`pegboard remove NAME --config {path}`."
         )
     os.environ[SERVING] = "\n".join(it for it in (*above, own) if it)
+
+
+def refuse_foreign_file(config: str | Mapping[str, Any] | None) -> None:
+    """Refuse a file without a section that Pegboard reads: it is mistyped, or not for Pegboard.
+
+    Raises:
+        ConfigError: with the problem that `pegboard config check` prints.
+    """
+    loaded = load_servers(config, undefined="keep")
+    for it in loaded.problems:
+        if it.server is None and it.severity == "error" and not loaded.has_section:
+            path = None if loaded.path is None else str(loaded.path)
+            raise ConfigError(it.message, path=path, line=it.line, column=it.column)
 
 
 @contextmanager

@@ -46,16 +46,18 @@ _TRANSPORTS: dict[str, Transport] = {
 _TYPES = ("stdio", "sse", "http", "streamable_http", "websocket")
 # Cline and Roo write seconds and allow an hour at most; Claude Code and Gemini write milliseconds.
 _MOST_SECONDS = 3600
-_AS_IT_IS = (
+_LISTS = ("allow", "deny", "tags", "idempotent")
+_OPTIONS = (
+    *_LISTS,
     *("bearer_token", "protocol", "prefix", "category", "lazy", "stateless", "sharing"),
     *("tasks",),
     *("max_result_chars", "max_response_values", "trust_hints", "inherit_network"),
 )
-_LISTS = ("allow", "deny", "tags", "idempotent")
 _VARIABLE = re.compile(r"\$\{[^{}]*\}")
 # Below that, every client means seconds.
 _LEAST_DOUBTFUL = 1000
 _ONLY_PROCESSES = ("args", "env", "env_file", "cwd")
+_DEFAULT_TIMEOUTS = Timeouts()
 _ONLY_ADDRESSES = ("headers", "bearer_token", "oauth", "tls", "proxy")
 
 
@@ -97,10 +99,9 @@ def assemble(  # noqa: PLR0913 - what an entry says is not all
     assert not isinstance(entry.command, CommandEntry)
     transport = _transport(name, entry)
     options: dict[str, Any] = {
-        field: value for field in _AS_IT_IS if (value := getattr(entry, field)) is not None
-    }
-    options |= {
-        field: tuple(value) for field in _LISTS if (value := getattr(entry, field)) is not None
+        field: tuple(value) if field in _LISTS else value
+        for field in _OPTIONS
+        if (value := getattr(entry, field)) is not None
     }
     around = defaults or ServerDefaults()
     if entry.inherit_network is None and around.inherit_network is not None:
@@ -121,7 +122,7 @@ def assemble(  # noqa: PLR0913 - what an entry says is not all
         env=env,
         shared_env={key: value for key, value in shared.items() if key not in left_out},
         cwd=_folder(_at_home(entry.cwd, home), folder) if entry.cwd else None,
-        url=(address if is_expanded else _stand_in(address, transport)) or None,
+        url=(_stand_in(address, transport) if address and not is_expanded else address) or None,
         headers=_texts(entry.headers),
         oauth=_oauth(entry.oauth),
         tls=_tls(name, entry.tls, folder=folder, home=home),
@@ -250,6 +251,8 @@ def _text(value: Scalar) -> str:
 
 
 def _timeouts(name: str, entry: ServerEntry) -> Timeouts:
+    if entry.timeouts is None and entry.timeout is None:
+        return _DEFAULT_TIMEOUTS
     given = {} if entry.timeouts is None else msgspec.structs.asdict(entry.timeouts)
     given = {field: value for field, value in given.items() if value is not None}
     if entry.timeout is not None:
@@ -288,8 +291,9 @@ def _origin(entry: OriginEntry | None) -> RegistryOrigin | None:
 
 def _tls(name: str, entry: TlsEntry | None, *, folder: Path, home: str) -> TlsConfig | None:
     # An empty variable means that a path is not given.
-    given = {} if entry is None else msgspec.structs.asdict(entry)
-    given = {field: value for field, value in given.items() if value}
+    if entry is None:
+        return None
+    given = {field: value for field, value in msgspec.structs.asdict(entry).items() if value}
     for field in set(given) - {"client_key_password"}:
         given[field] = _folder(_at_home(given[field], home), folder)
     try:

@@ -21,9 +21,12 @@ SECTIONS: tuple[tuple[str, ...], ...] = (
 )
 """Claude, Cursor and Windsurf; VS Code; the settings of VS Code; Zed."""
 
-_BESIDE = (DEFAULTS, REGISTRY, "gateway", "inputs", "skills")
+_SKILLS = "skills"
+_BESIDE = (DEFAULTS, REGISTRY, "gateway", "inputs", _SKILLS)
 """Other sections that Pegboard reads."""
 _MOST_SHOWN = 3
+_ALIKE = 0.75
+"""How much a foreign key must be like one of ours to be taken for a slip of the pen."""
 _STARTS = ("command", "url", "serverUrl", "httpUrl")
 
 
@@ -82,7 +85,10 @@ def _foreign_keys(
     sections: Mapping[tuple[str, ...], object],
     document: Document | None,
 ) -> Iterator[Problem]:
-    """Yield an error if the file has other keys instead of servers; a warning if beside them."""
+    """Yield an error if the file has other keys instead of servers; a warning if beside them.
+
+    Skills can be served without any server.
+    """
     if any(len(path) != 1 for path in sections) or ("context_servers",) in sections:
         # Settings of VS Code or Zed, or servers without a section around them.
         return
@@ -97,13 +103,13 @@ def _foreign_keys(
     shown = ", ".join(f"`{shown_key(it)}`" for it in foreign[:_MOST_SHOWN])
     more = len(foreign) - _MOST_SHOWN
     shown += f" and {more} more" if more > 0 else ""
-    near = [(it, nearest_names(it, known, limit=1)) for it in foreign]
+    near = [(it, nearest_names(it, known, limit=1, cutoff=_ALIKE)) for it in foreign]
     meant = next(((it, names[0]) for it, names in near if names), None)
     hint = (
         "" if meant is None else f" Did you mean `{meant[1]}` instead of `{shown_key(meant[0])}`?"
     )
     path = (meant[0] if meant is not None else foreign[0],)
-    if sections:
+    if sections or _SKILLS in content:
         what = f"Pegboard does not read {shown} of this file.{hint}"
         yield _problem(what, document, path, severity="warning", kind="unknown_field")
     else:

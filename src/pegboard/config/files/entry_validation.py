@@ -22,7 +22,7 @@ from pegboard.config.files.entry import (
 from pegboard.config.files.jsonc import Document
 from pegboard.config.files.server_defaults import DEFAULTS, ServerDefaults
 from pegboard.config.problems import FieldPath, Problem, ProblemKind, Severity, shown_path
-from pegboard.config.secret_detection import looks_like_token
+from pegboard.config.secret_detection import is_harmless_json, looks_like_token
 from pegboard.config.secrets.plain_secrets import plain_secrets
 from pegboard.config.secrets.variables import Variables
 from pegboard.config.servers import ServerConfig
@@ -110,10 +110,13 @@ class _Reader:
         entry = cast("Mapping[object, object]", raw)
         fields = self.renamed(entry, ServerEntry, ())
         self.is_off = fields.get("disabled") is True or fields.get("enabled") is False
-        for secret in plain_secrets(self.entry.name, fields):
+        # Of most entries one look tells as much; field by field it takes many times as long.
+        is_plain = _is_plain(fields)
+        for secret in () if is_plain else plain_secrets(self.entry.name, fields):
             advice = secret.advice(self.entry.name)
             self.report(advice, secret.path, "warning", kind="plain_secret")
-        fields = self.all_expanded(fields)
+        if self.defaults.env or not is_plain:
+            fields = self.all_expanded(fields)
         if self.failed:
             return None
         checked = self.checked(fields)
@@ -214,7 +217,10 @@ class _Reader:
             return {key: self.expanded(item, (*path, key)) for key, item in members.items()}
         if isinstance(value, list | tuple):
             items = cast("list[object]", value)
-            return [self.expanded(item, (*path, index)) for index, item in enumerate(items)]
+            return [
+                it if isinstance(it, str) and "$" not in it else self.expanded(it, (*path, index))
+                for index, it in enumerate(items)
+            ]
         return value
 
     def expanded_text(self, text: str, path: FieldPath) -> str:
@@ -334,6 +340,15 @@ class _Reader:
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
+
+
+def _is_plain(fields: dict[str, object]) -> bool:
+    """Tell whether an entry certainly has no secret in plain text and no variable."""
+    try:
+        text = msgspec.json.encode(fields).decode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return is_harmless_json(text)
 
 
 def _texts_in(members: object) -> dict[str, str]:

@@ -3,8 +3,9 @@
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
@@ -14,7 +15,7 @@ from pegboard.config.atomic_write import read_named_file
 from pegboard.errors import ConfigError
 from pegboard.model.lazy import LazyProperty
 
-__all__ = ["Document", "Member", "Node", "Position", "parse_jsonc", "read_jsonc"]
+__all__ = ["Document", "Member", "Node", "Position", "files_read_once", "parse_jsonc", "read_jsonc"]
 
 MAX_BYTES = 10_000_000
 MAX_DEPTH = 100
@@ -112,17 +113,36 @@ class Document(msgspec.Struct, frozen=True, dict=True):
         return _Parser(self.text, self.path).parsed()
 
 
+_READ: ContextVar[dict[Path, Document] | None] = ContextVar("read", default=None)
+
+
 def read_jsonc(path: Path) -> Document:
     """Read and parse a file.
 
     Raises:
         ConfigError: when it cannot be read, is larger than 10 MB, or is not JSON.
     """
+    known = _READ.get()
+    if known is not None and path in known:
+        return known[path]
     try:
         content = read_named_file(path, MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"The file cannot be read: {error.strerror}.", path=str(path)) from None
-    return parse_jsonc(content, path=str(path))
+    document = parse_jsonc(content, path=str(path))
+    if known is not None:
+        known[path] = document
+    return document
+
+
+@contextmanager
+def files_read_once() -> Generator[None]:
+    """Read and parse each file once in the block, however many sections of it are asked for."""
+    token = _READ.set({})
+    try:
+        yield
+    finally:
+        _READ.reset(token)
 
 
 def parse_jsonc(content: str | bytes, *, path: str | None = None) -> Document:

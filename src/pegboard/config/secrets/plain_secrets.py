@@ -9,6 +9,7 @@ from pegboard.config.problems import FieldPath, shown_key, shown_path, value_at
 from pegboard.config.secret_detection import (
     Suspect,
     argument_secrets,
+    is_harmless,
     is_numeric_secret,
     is_secret,
     is_secret_name,
@@ -104,14 +105,16 @@ def _objects(
 
 
 def _commands(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
-    for path in (("command",), ("command", "path")):
+    command = entry.get("command")
+    for path in (("command",),) if isinstance(command, str) else (("command", "path"),):
         found = value_at(entry, path)
-        if isinstance(found, str):
+        if isinstance(found, str) and not is_harmless((found,)):
             yield path, found
 
 
 def _argument_lists(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    for path in (("args",), ("command", "args")):
+    in_command = isinstance(entry.get("command"), Mapping)
+    for path in (("args",), ("command", "args"))[: 1 + in_command]:
         found = value_at(entry, path)
         if isinstance(found, list | tuple):
             # What is no text keeps its place, so that indexes stay right.
@@ -121,6 +124,8 @@ def _argument_lists(entry: Mapping[str, object]) -> Iterator[tuple[tuple[str, ..
 def _on_command_line(server: str, args: list[str]) -> dict[int, tuple[str, str]]:
     """Return the variable for each argument that holds a secret, and its value, by its index."""
     found: dict[int, tuple[str, str]] = {}
+    if is_harmless(args):
+        return found
     for index, suspect in argument_secrets(args):
         if index not in found and _is_plain_suspect(suspect):
             found[index] = _variable(server, suspect.name), suspect.value

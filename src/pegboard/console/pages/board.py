@@ -121,8 +121,9 @@ def _totals(rows: Iterable[ServerRow]) -> dict[str, int | None]:
         "servers": len(shown),
         "ready": sum(it.state == "ready" for it in shown),
         "wrong": sum(it.state in ("down", "tripped", "unusable") for it in shown),
-        "tools": total([it.tools for it in usable]),
-        "tokens": total([it.tokens for it in usable]),
+        # Those on the board: what a server has that never started is not there.
+        "tools": sum(it.tools or 0 for it in usable),
+        "tokens": sum(it.tokens or 0 for it in usable),
         "calls": total([it.calls for it in usable]),
         "failed": total([it.failed_calls for it in usable]),
     }

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 import msgspec
@@ -12,6 +13,9 @@ from pegboard.console.pages.board import costs_of, seen_calls
 from pegboard.console.request import PageRequest
 from pegboard.observe.call_entry import CallFilter
 from pegboard.reports.cost import ToolCost, by_server, estimated, largest_first, surface_costs
+
+if TYPE_CHECKING:
+    from pegboard.model.principal import Scope
 
 __all__ = ["show"]
 
@@ -33,8 +37,9 @@ async def show(page: PageRequest) -> Response:
     """Show what the tools that a person may see cost a model."""
     page.need("read")
     tools = await anyio.to_thread.run_sync(partial(_seen_costs, page))
-    # With the pinned tools, as any client lists them.
-    listed = (await asked(page, "tools/list", {}, surface="search"))["tools"]
+    # With the pinned tools, as clients over HTTP list them: only the owner's stdio registers tools.
+    withheld: frozenset[Scope] = frozenset({"register"} if page.session.is_owner else ())
+    listed = (await asked(page, "tools/list", {}, surface="search", withheld=withheld))["tools"]
     lists = [("/mcp-search", "tools to find and call others", listed)]
     surfaces = await anyio.to_thread.run_sync(
         lambda: list(surface_costs(tools, lists, pinned=(), cost_of=estimated))

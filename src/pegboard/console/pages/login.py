@@ -44,6 +44,8 @@ async def show(request: Request) -> Response:
             cookie = await sessions.log_in(str(form.get("credential", "")).strip())
         except UnauthenticatedError as failure:
             error = str(failure)
+            source = "" if request.client is None else request.client.host
+            request.app.state.sources.refused(failure, source)
         else:
             return _let_in(request, cookie, following)
     values = {

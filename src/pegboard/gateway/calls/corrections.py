@@ -14,10 +14,13 @@ from pegboard.model import ArgumentSchema
 from pegboard.model.json_limits import MOST_LEVELS, JsonTexts, is_shallow
 from pegboard.model.schema.violations import argument_path
 
-__all__ = ["CORRECTED", "Correction", "Corrector", "MeantCall", "noted"]
+__all__ = ["CORRECTED", "IGNORED", "Correction", "Corrector", "MeantCall", "noted"]
 
 CORRECTED = "pegboard/corrected"
 """The key in ``_meta`` of a result that lists the corrections of its call."""
+IGNORED = "pegboard/ignored"
+"""The key in ``_meta`` of a result that lists the arguments that the tool does not have."""
+_LISTED, _SHOWN = 5, 64
 _ROUNDS = 4
 """JSON as text may contain numbers as text, and ``"null"`` becomes null before it is left out."""
 _AROUND = 3
@@ -123,11 +126,23 @@ class Corrector:
         return _MISSING if isinstance(value, str) else value
 
 
-def noted(result: Mapping[str, Any], corrections: Sequence[Correction]) -> dict[str, Any]:
-    """Return a result that lists the corrections of its call in its ``_meta``."""
+def noted(
+    result: dict[str, Any], corrections: Sequence[Correction], ignored: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a result that lists the corrections of its call in its ``_meta``.
+
+    Args:
+        result: the result.
+        corrections: what was corrected.
+        ignored: arguments that the tool does not have, and that it got all the same.
+    """
+    notes: dict[str, Any] = {}
+    if corrections:
+        notes[CORRECTED] = [msgspec.structs.asdict(it) for it in corrections]
+    if ignored:
+        notes[IGNORED] = [argument_path([_ARGUMENTS, it[:_SHOWN]]) for it in ignored[:_LISTED]]
     meta = cast("Mapping[str, Any]", result.get("_meta") or {})
-    listed = [msgspec.structs.asdict(it) for it in corrections]
-    return {**result, "_meta": {**meta, CORRECTED: listed}}
+    return {**result, "_meta": {**meta, **notes}} if notes else result
 
 
 def _is_same(one: Any, other: Any) -> bool:

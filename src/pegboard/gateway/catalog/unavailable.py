@@ -13,6 +13,7 @@ import msgspec
 from pegboard.errors.servers import without_name
 from pegboard.gateway.visibility import Visibility
 from pegboard.hub import UnavailableServer
+from pegboard.hub.missing_tools import condition_of
 from pegboard.model.hidden_characters import visible
 from pegboard.policies import may_operate
 from pegboard.search.methods.typos import SHORTEST, TypoIndex
@@ -24,6 +25,7 @@ __all__ = ["Unavailable", "data_of", "meant_by", "told_of"]
 _MOST = 5
 """How many servers one answer tells of."""
 _LONGEST_REASON = 300
+_ENDS = (".", "!", "?", "…")
 _GENERAL = (
     "mcp server tool api app com org net io dev www http https localhost search web file data "
     "get list read write create update delete query python python3 py node npx npm uv uvx pipx "
@@ -40,10 +42,11 @@ class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
     def __str__(self) -> str:
+        words = f"Server {self.server!r} is {condition_of(self.state)}"
         if self.is_starting:
-            return f"Server {self.server!r} is still starting; try again in a moment."
-        words = f"Server {self.server!r} is {self.state}"
-        return f"{words}: {self.reason}" if self.reason else f"{words}."
+            return f"{words}; try again in a moment."
+        words = f"{words}: {self.reason}" if self.reason else words
+        return words if words.endswith(_ENDS) else f"{words}."
 
     @property
     def is_starting(self) -> bool:

@@ -1,8 +1,9 @@
 """Resources of all servers (list, templates, read), and the gateway's own `registry://` ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from heapq import nsmallest
 from typing import Any
 
 import anyio
@@ -69,34 +70,33 @@ class OwnResources:
         """Return the contents of one of them; ``None`` for any other URI."""
         if not self.has(uri):
             return None
-        tools = {tool.name: tool for tool in self._tools.seen(caller.visibility.for_models())}
-        categories = categories_of(tools.values())
-        if uri == CATEGORIES:
-            held: dict[str, Any] = {"categories": categories}
-        else:
-            held = {
-                "tools": len(tools),
-                "categories": len(categories),
-                "servers": len({tool.server for tool in tools.values() if tool.server}),
-                "most_used": await self._most_used(list(tools)),
-            }
+        # In a thread: it takes long where there are very many tools.
+        held = await anyio.to_thread.run_sync(self._counted, uri, caller.visibility.for_models())
         text = msgspec.json.encode(held).decode()
         return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
 
-    async def _most_used(self, names: list[str]) -> list[dict[str, Any]]:
+    def _counted(self, uri: str, visibility: Visibility) -> dict[str, Any]:
+        tools = {tool.name: tool for tool in self._tools.seen(visibility)}
+        categories = categories_of(tools.values())
+        if uri == CATEGORIES:
+            return {"categories": categories}
+        return {
+            "tools": len(tools),
+            "categories": len(categories),
+            "servers": len({tool.server for tool in tools.values() if tool.server}),
+            "most_used": self._most_used(tools),
+        }
+
+    def _most_used(self, tools: Iterable[str]) -> list[dict[str, Any]]:
         if self._registry.storage is None:
             return []
         try:
-            usage = await anyio.to_thread.run_sync(partial(self._registry.usage, names))
+            usage = self._registry.usage(list(tools))
         except (StorageError, TypeError):
             # Statistics must not fail, and the storage may just have been closed.
             return []
-        used = sorted(usage.items(), key=lambda it: (-it[1].use_frequency, it[0]))
-        return [
-            {"name": name, "uses": use.use_frequency}
-            for name, use in used[:_MOST_USED]
-            if use.use_frequency
-        ]
+        used = ((-it.use_frequency, name) for name, it in usage.items())
+        return [{"name": name, "uses": -uses} for uses, name in nsmallest(_MOST_USED, used) if uses]
 
 
 class Resources:

@@ -8,7 +8,7 @@ from pegboard.gateway.builtin_tool import BuiltinTool, CallerContext
 from pegboard.gateway.calls.corrections import Correction, Corrector, MeantCall, noted
 from pegboard.gateway.calls.run_call import CallRunner
 from pegboard.gateway.errors import failure_of
-from pegboard.gateway.tool_lines import signature
+from pegboard.gateway.tool_lines import signature, unknown_arguments
 from pegboard.model import Tool
 from pegboard.model.json_values import object_in
 from pegboard.registry import Registry
@@ -43,16 +43,18 @@ def call_tool(calls: CallRunner, registry: Registry) -> BuiltinTool:
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = arguments["arguments"] or {}
         corrections: tuple[Correction, ...] = ()
+        ignored: list[str] = []
 
         def fit(tool: Tool) -> dict[str, Any]:
-            nonlocal given, corrections
+            nonlocal given, corrections, ignored
             schema = registry.argument_schema(tool.name)
             if schema is not None and not schema.accepts(given):
                 given, corrections = Corrector().fitting(given, schema) or (given, ())
+            ignored = unknown_arguments(tool, given)
             return given
 
         result = await calls.call(caller, arguments["name"], given, fit=fit)
-        return noted(result, corrections) if corrections else result
+        return noted(result, corrections, ignored)
 
     async def run_refused(
         caller: CallerContext, arguments: dict[str, Any], error: InvalidArgumentsError
@@ -78,7 +80,8 @@ def call_tool(calls: CallRunner, registry: Registry) -> BuiltinTool:
             failed = failure_of(error, caller.client.principal, tool=DEFINITION)
             failed["content"][0]["text"] += f"\nThe tool takes: {signature(tool)}"
             return failed
-        return noted(await calls.call(caller, tool.name, given), corrections)
+        ignored = unknown_arguments(tool, given)
+        return noted(await calls.call(caller, tool.name, given), corrections, ignored)
 
     return BuiltinTool(DEFINITION, run, run_refused=run_refused)
 

@@ -12,7 +12,6 @@ from pegboard.errors import (
     InvalidArgumentsError,
     RevisionConflictError,
     ToolConflictError,
-    ToolNotFoundError,
     Violation,
 )
 from pegboard.gateway.builtin_tool import OWN_NAMES, BuiltinTool, CallerContext, respond
@@ -115,15 +114,16 @@ def unregister_tool(
 
     async def run(caller: CallerContext, arguments: dict[str, Any]) -> dict[str, Any]:
         name = arguments["tool_name"]
-        try:
-            tool = tools.find(name, caller.visibility.to("register"))
-        except ToolNotFoundError:
+        registering = caller.visibility.to("register")
+        tool = tools.get(name, registering)
+        if tool is None:
             remove = partial(_unregister_behind, registry, name, caller.visibility)
             async with registered.turn:
                 is_removed = await anyio.to_thread.run_sync(registered.remove, name, remove)
             if is_removed:
                 return respond(f"Unregistered {name!r}.", {"name": name})
-            raise
+            # Only now is it worth a search for similar names.
+            tool = tools.find(name, registering)
         if not tools.is_definition(tool):
             words = f"{tool.name!r} was not registered with register_tool, so it cannot be removed"
             raise InvalidArgumentsError(UNREGISTER.name, [Violation("tool_name", words)])

@@ -35,12 +35,13 @@ from pegboard.policies.fair_share import LimitUse
 from pegboard.server.http.request import Limits
 from pegboard.server.metrics import Metrics
 from pegboard.server.process.drain import DRAIN_SECONDS
+from pegboard.server.process.instance_discovery import has_others
 from pegboard.server.process.loop_watchdog import watched
 from pegboard.server.request_pipeline import RequestPipeline
 from pegboard.server.settings import GatewaySettings, load_gateway_settings
 from pegboard.server.startup import Startup
 from pegboard.storage import Store, open_store
-from pegboard.storage.open_store import calls_place, is_on_this_machine
+from pegboard.storage.open_store import calls_place, is_on_this_machine, scheme_of
 from pegboard.upstream import DefinitionsChanged, ServerEvent
 from pegboard.upstream.messages.response_limits import RESPONSES
 
@@ -265,8 +266,12 @@ async def _open_operators_store(storage: str | None) -> AsyncGenerator[Store | N
 
 def _shared_limits(store: Store | None) -> SharedLimits | None:
     """Return what replicas on one store hold the limits of callers together with."""
-    if store is None or is_on_this_machine(store.url):
+    if store is None:
         return None
+    if is_on_this_machine(store.url):
+        if scheme_of(store.url) != "sqlite":
+            return None
+        return SharedLimits(store.fill_buckets, has_others=partial(has_others, store.url))
     return SharedLimits(store.fill_buckets)
 
 

@@ -18,6 +18,7 @@ from pegboard.storage.open_store import path_of, scheme_of, without_password
 
 __all__ = [
     "RunningInstance",
+    "has_others",
     "identity_of",
     "place_of_store",
     "publish",
@@ -108,6 +109,12 @@ def running_instances() -> Iterator[RunningInstance]:
                 yield announced
             else:
                 withdraw(path)
+
+
+def has_others(url: str) -> bool:
+    """Tell whether other gateways of this user run here with the same store."""
+    place = place_of_store(url)
+    return any(it.store == place and it.pid != os.getpid() for it in running_instances())
 
 
 def _folder() -> Path:

@@ -86,11 +86,12 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         )
         metrics = serving.pipeline.metrics
 
-        def on_refusal(request: HttpRequest, error: UnauthenticatedError) -> None:
+        def refused(error: UnauthenticatedError, source: str) -> None:
             metrics.note_refusal(error.reason)
-            serving.audit.note(
-                "authenticate", "refused", reason=error.reason, source=request.source
-            )
+            serving.audit.note("authenticate", "refused", reason=error.reason, source=source)
+
+        def on_refusal(request: HttpRequest, error: UnauthenticatedError) -> None:
+            refused(error, request.source)
 
         local_token = LocalToken()
         owner = caller_of(LOCAL.tenant, LOCAL.subject, "pegboard")
@@ -100,7 +101,12 @@ async def run_http(options: ServeOptions, on_up: OnUp) -> None:
         limits = within_descriptors(serving.limits)
         address = f"http://{_in_url(options.host)}:{port}"
         console = _console(
-            serving, options, authenticator if settings.required else None, address, stack
+            serving,
+            options,
+            authenticator if settings.required else None,
+            address,
+            stack,
+            refused=refused,
         )
         app = App(
             serving.pipeline,
@@ -280,6 +286,8 @@ def _console(
     authenticator: Authenticator | None,
     address: str,
     stack: AsyncExitStack,
+    *,
+    refused: Callable[[UnauthenticatedError, str], object],
 ) -> ConsoleEntry | None:
     if not serving.gateway.options.console:
         return None
@@ -307,6 +315,7 @@ def _console(
             keys=_keys(authenticator, options, stack),
             asks_for_keys=_accepted_keys(authenticator) is not None,
             audit=serving.audit,
+            refused=refused,
             config=options.config,
             tenants=serving.tenants,
             address=address,
