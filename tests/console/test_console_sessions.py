@@ -6,9 +6,12 @@ from urllib.parse import urlencode
 import anyio.lowlevel
 import anyio.to_thread
 
+from pegboard.console.console_sessions import MOST_SESSIONS, ConsoleSessions
+from pegboard.model.principal import Principal
 from pegboard.server.http.host_check import HostCheck
 from tests.console.served_console import Site, console, csrf_of, log_in
 
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 DEEP = "/console/calls?tool=echo&outcome=failed"
 
 
@@ -76,7 +79,7 @@ async def test_a_session_ends_with_its_key_its_time_and_the_log_out(tmp_path: Pa
 
 async def test_a_wrong_key_is_refused_and_not_repeated_on_the_page(tmp_path: Path) -> None:
     async with console(tmp_path) as site, site.browser() as browser:
-        for wrong in ("", "pb_0011_wrong", "x" * 100_000, "pb_\N{SNOWMAN}_é"):
+        for wrong in ("", "pb_0011_wrong", "x" * 60_000, "pb_\N{SNOWMAN}_é"):
             response = await log_in(browser, wrong)
             assert response.status_code == 401
             assert not browser.cookies
@@ -121,6 +124,8 @@ async def test_a_link_on_another_site_leads_a_signed_in_browser_to_its_page(tmp_
         to_login = await browser.get(DEEP)
         led_on = await browser.get(to_login.headers["location"])
         assert (led_on.status_code, led_on.headers["refresh"]) == (200, f"0; url={DEEP}")
+        odd = await browser.get("/console/login", params={"next": "/console/\u4e2d"})
+        assert odd.headers["refresh"] == "0; url=/console/%E4%B8%AD"
 
 
 async def test_behind_a_proxy_with_tls_people_log_in_and_cookies_are_secure(tmp_path: Path) -> None:
@@ -131,6 +136,26 @@ async def test_behind_a_proxy_with_tls_people_log_in_and_cookies_are_secure(tmp_
         response = await log_in(browser, key)
         assert "secure" in response.headers["set-cookie"].lower()
         assert response.headers["location"] == "/console"
+
+
+async def test_a_person_who_logs_in_often_logs_out_no_other() -> None:
+    async def authenticate(credential: str) -> Principal:
+        return Principal(tenant="blue", subject=credential, scopes=frozenset({"read"}))
+
+    sessions = ConsoleSessions(authenticate)
+    owner = sessions.follow_link(sessions.make_link())
+    other = await sessions.log_in("other")
+    first, *_, last = [await sessions.log_in("loud") for _ in range(MOST_SESSIONS)]
+    assert owner is not None
+    assert [await sessions.find(it) is not None for it in (owner, other, last)] == [True] * 3
+    assert await sessions.find(first) is None
+
+
+async def test_a_browser_that_is_not_let_in_sends_only_small_forms(tmp_path: Path) -> None:
+    async with console(tmp_path) as site, site.browser() as browser:
+        for path in ("/console/login", "/console/language", "/console/logout"):
+            # Form parsers look at each byte of it.
+            assert (await browser.post(path, content="&" * 65_537, headers=FORM)).status_code == 413
 
 
 async def test_a_login_that_is_refused_is_reported_with_its_source(tmp_path: Path) -> None:

@@ -165,3 +165,15 @@ def test_what_is_too_much_for_controls_is_edited_as_json() -> None:
         value = {"in": value, "list": list(range(150))}
     sent = controls(SchemaForm(deep, given=value).root)
     assert SchemaForm(deep, sent=sent).value() == value
+
+
+def test_only_so_much_of_a_hostile_schema_is_followed() -> None:
+    long = "/a" * 600
+    schema = {"properties": {"x": {"$ref": f"#{long}"}}}
+    inner: dict[str, Any] = {"type": "string", "description": "deep"}
+    for _ in range(600):
+        inner = {"a": inner}
+    [field] = SchemaForm({**schema, **inner}).root.fields
+    assert field.description == ""
+    parts = [{"properties": {f"p{number}": {}}} for number in range(150)]
+    assert len(SchemaForm({"allOf": parts}).root.fields) == 100

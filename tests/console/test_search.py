@@ -23,6 +23,8 @@ async def test_the_place_of_a_tool_and_its_reasons_are_said(tmp_path: Path) -> N
         found = await said(q="echo a text", method=every, tool="mcp_handy_echo")
         assert "mcp_handy_echo is at place 1." in found
         assert all(f"<h2>{it}</h2>" in found for it in every)
+        # A method that is named often is not tried often.
+        assert (await said(q="echo a text", method=["bm25"] * 9)).count("<h2>bm25</h2>") == 1
         nonsense = await said(q="qwrtz plmk", method="bm25", tool="mcp_handy_echo")
         assert "mcp_handy_echo shares no word or meaning with the query." in nonsense
         assert "No tool does that." in nonsense

@@ -20,6 +20,7 @@ from pegboard.console.config_plans import ConfigPlans
 from pegboard.console.console_sessions import ConsoleSession, ConsoleSessions
 from pegboard.console.diagnoses import Diagnoses
 from pegboard.console.live_updates import LiveUpdates
+from pegboard.console.page_turns import PageTurns
 from pegboard.console.pages import (
     board,
     calls,
@@ -75,6 +76,7 @@ class Console:
         self._app = Starlette(routes=_routes(self._updates), exception_handlers=_errors())
         self._app.state.sources = sources
         self._app.state.sessions = sessions
+        self._app.state.turns = PageTurns()
         self._app.state.costs = {}
         self._app.state.media = ResultMedia()
         self._app.state.plans = ConfigPlans()
@@ -196,7 +198,4 @@ async def _told(request: Request, status: int, words: str) -> Response:
     }
     language = language_in(request)
     body = await anyio.to_thread.run_sync(partial(rendered, "error.html", language, values))
-    body = await anyio.to_thread.run_sync(
-        partial(rendered, "error.html", language_in(request), values)
-    )
     return Response(body, status_code=status, media_type="text/html")

@@ -17,7 +17,7 @@ __all__ = ["Authenticate", "ConsoleSession", "ConsoleSessions", "is_same"]
 LINK_SECONDS = 300.0
 """How long a one-time link can be opened."""
 SESSION_SECONDS = 12 * 3600.0
-MOST_LINKS, MOST_SESSIONS = 32, 1000
+MOST_LINKS, MOST_SESSIONS, MOST_OF_PERSON = 32, 1000, 20
 
 Authenticate = Callable[[str], Awaitable[Principal]]
 """Returns the principal that a credential identifies; raises `UnauthenticatedError`."""
@@ -108,6 +108,15 @@ class ConsoleSessions:
         self._sessions.pop(_digest(cookie), None)
 
     def _open(self, principal: Principal, credential: str | None) -> str:
+        who = principal.tenant, principal.subject
+        own = [
+            digest
+            for digest, it in self._sessions.items()
+            if (it.principal.tenant, it.principal.subject) == who
+        ]
+        # The oldest of its own end first: logging in often must not log out the others.
+        for digest in own[: 1 - MOST_OF_PERSON]:
+            del self._sessions[digest]
         cookie = secrets.token_urlsafe(32)
         self._sessions[_digest(cookie)] = ConsoleSession(
             principal=principal,

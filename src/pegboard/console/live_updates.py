@@ -14,6 +14,7 @@ from starlette.types import Scope
 from pegboard.console.console_sessions import ConsoleSession
 from pegboard.console.request import PageRequest
 from pegboard.console.sources import Sources
+from pegboard.policies.fair_share import FairShare
 
 __all__ = ["LiveUpdates"]
 
@@ -38,12 +39,13 @@ class LiveUpdates:
         self._sources = sources
         self._session_of = session_of
         self._open: set[anyio.Event] = set()
+        self._shares = FairShare("streams of pages", MOST_STREAMS)
         self._log: tuple[float, int] = (0.0, 0)
 
     async def stream(self, page: PageRequest) -> Response:
         """Return the stream of one page, until its browser leaves or the gateway stops."""
         page.need("read")
-        if len(self._open) >= MOST_STREAMS:
+        if not self._shares.admits((page.principal.tenant, page.principal.subject)):
             return Response(status_code=429, headers={"retry-after": "10"})
         return StreamingResponse(self._events(page), media_type="text/event-stream")
 
@@ -54,7 +56,9 @@ class LiveUpdates:
 
     async def _events(self, page: PageRequest) -> AsyncGenerator[str]:
         ended = anyio.Event()
+        holder = page.principal.tenant, page.principal.subject
         self._open.add(ended)
+        self._shares.add(holder)
         # The request of the page is over, but its tenant must stay open.
         with page.tenant:
             try:
@@ -73,6 +77,7 @@ class LiveUpdates:
                     seen, quiet = now, 0
             finally:
                 self._open.discard(ended)
+                self._shares.remove(holder)
 
     async def _signs(self, page: PageRequest) -> object:
         """Return values that change whenever a page may show something else.

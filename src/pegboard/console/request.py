@@ -1,8 +1,9 @@
 """PageRequest: a request of a browser with its session, its tenant and what it may see."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import anyio.to_thread
@@ -18,6 +19,9 @@ from pegboard.gateway.tenants import Tenant
 from pegboard.gateway.visibility import Visibility
 from pegboard.model.principal import Principal, Scope
 from pegboard.policies import holds, may_operate
+
+if TYPE_CHECKING:
+    from pegboard.console.page_turns import PageTurns
 
 __all__ = ["LANGUAGE_COOKIE", "LOGIN", "Page", "PageRequest", "language_in", "page", "to_login"]
 
@@ -89,6 +93,11 @@ class PageRequest:
             raise HTTPException(403, "This form is of an earlier session. Load the page again.")
         return form
 
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Wait until the tenant may make one more page."""
+        turns: PageTurns = self.request.app.state.turns
+        return turns.take(self.principal.tenant)
+
     def note(self, action: str, target: str) -> None:
         """Record a change in the audit."""
         if self.sources.audit is not None:
@@ -140,7 +149,12 @@ def page(show: Page) -> Callable[[Request], Awaitable[Response]]:
         sources: Sources = request.app.state.sources
         tenant = await sources.gateway.tenant_of(session.principal)
         with tenant:
-            return await show(PageRequest(request, session, tenant))
+            asked = PageRequest(request, session, tenant)
+            if request.method == "POST":
+                # What it changes or calls may take long.
+                return await show(asked)
+            async with asked.turn():
+                return await show(asked)
 
     return endpoint
 

@@ -40,8 +40,12 @@ async def show(page: PageRequest) -> Response:
     page.need("read")
     rows = await anyio.to_thread.run_sync(server_rows, page)
     totals = _totals(rows)
-    registered = sum(it.server is None for it in page.tenant.tools.seen(page.visibility))
+    registered = await anyio.to_thread.run_sync(_registered, page)
     return await page.show("board.html", rows=rows, totals=totals, registered=registered)
+
+
+def _registered(page: PageRequest) -> int:
+    return sum(it.server is None for it in page.tenant.tools.seen(page.visibility))
 
 
 def server_rows(page: PageRequest) -> list[ServerRow]:

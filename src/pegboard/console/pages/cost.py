@@ -41,7 +41,9 @@ async def show(page: PageRequest) -> Response:
     withheld: frozenset[Scope] = frozenset({"register"} if page.session.is_owner else ())
     listed = (await asked(page, "tools/list", {}, surface="search", withheld=withheld))["tools"]
     lists = [("/mcp-search", "tools to find and call others", listed)]
-    surfaces = list(surface_costs(tools, lists, pinned=(), cost_of=estimated))
+    surfaces = await anyio.to_thread.run_sync(
+        lambda: list(surface_costs(tools, lists, pinned=(), cost_of=estimated))
+    )
     usage = await anyio.to_thread.run_sync(page.tenant.hub.registry.usage)
     used = {name for name, it in usage.items() if it.use_frequency}
     unused = [it for it in tools if it.name not in used] if page.operates else []

@@ -1,7 +1,7 @@
 """Login: one-time links, the form for a key or a token, the choice of a language, logging out."""
 
 from functools import partial
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import anyio.to_thread
 from starlette.requests import Request
@@ -33,7 +33,9 @@ async def show(request: Request) -> Response:
     if request.headers.get("sec-fetch-site") == "cross-site" and request.method != "POST":
         # A link of another site leads here, so the browser has kept its cookie back. It sends the
         # cookie when this page leads on.
-        return HTMLResponse("", headers={"refresh": f"0; url={following}"})
+        # A header is ASCII, also if a link of another site is not.
+        own = quote(following, safe="/?&=%+;,:@!$'()*~#[]")
+        return HTMLResponse("", headers={"refresh": f"0; url={own}"})
     error = ""
     if request.method == "POST":
         form = await request.form(max_fields=_MOST_FIELDS, max_files=0)

@@ -39,7 +39,8 @@ async def show(page: PageRequest) -> Response:
     text, expected = page.asked("q")[:_LONGEST_QUERY], page.asked("tool")[:_LONGEST_QUERY].strip()
     engine = page.tenant.hub.registry.search_engine
     methods = await anyio.to_thread.run_sync(engine.methods)
-    chosen = [it for it in page.request.query_params.getlist("method") if it in methods]
+    wanted = page.request.query_params.getlist("method")
+    chosen = [it for it in methods if it in wanted]
     if not chosen:
         chosen = [page.sources.gateway.options.search_method]
     known = page.tenant.shown(expected, page.visibility.for_models()) if expected else None

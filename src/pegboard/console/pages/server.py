@@ -50,7 +50,7 @@ async def show(page: PageRequest) -> Response:
     return await page.show(
         "server.html",
         row=row,
-        tools=_tools_of(page, name),
+        tools=await anyio.to_thread.run_sync(_tools_of, page, name),
         negotiated=said,
         can=_capabilities(said),
         **values,

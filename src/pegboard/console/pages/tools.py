@@ -96,6 +96,14 @@ async def show_one(page: PageRequest) -> Response:
             if "text/event-stream" in page.request.headers.get("accept", ""):
                 return TrialStream(partial(_result, page, tool, sent))
             trial = await _tried(page, tool, sent)
+        async with page.turn():
+            return await _shown_with(page, tool, sent, trial)
+    return await _shown_with(page, tool, None, None)
+
+
+async def _shown_with(
+    page: PageRequest, tool: Tool, sent: dict[str, str] | None, trial: Trial | None
+) -> Response:
     shown = await anyio.to_thread.run_sync(partial(_shown, page, tool, sent))
     return await page.show(
         "tool.html",
@@ -103,7 +111,7 @@ async def show_one(page: PageRequest) -> Response:
         shown=shown,
         runs=page.tenant.hub.registry.runs(tool.name),
         whole=sent is not None and bool(sent.get("whole")),
-        **_of_trial(tool, trial),
+        **await anyio.to_thread.run_sync(_of_trial, tool, trial),
     )
 
 
@@ -137,9 +145,11 @@ async def _result(
     page: PageRequest, tool: Tool, sent: "Mapping[str, str]", notified: Notified
 ) -> bytes:
     trial = await _tried(page, tool, sent, notified)
-    return await page.render(
-        "tool_result.html", tool=tool, whole=bool(sent.get("whole")), **_of_trial(tool, trial)
-    )
+    async with page.turn():
+        values = await anyio.to_thread.run_sync(_of_trial, tool, trial)
+        return await page.render(
+            "tool_result.html", tool=tool, whole=bool(sent.get("whole")), **values
+        )
 
 
 def _of_trial(tool: Tool, trial: Trial | None) -> dict[str, Any]:

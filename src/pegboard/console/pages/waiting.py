@@ -5,6 +5,7 @@ from time import perf_counter
 from typing import Any
 from urllib.parse import quote
 
+import anyio.to_thread
 import msgspec
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
@@ -53,7 +54,7 @@ async def show(page: PageRequest) -> Response:
         form = await page.form()
         question = _named(page, str(form.get("id", "")), str(form.get("key", "")))
         try:
-            response = _response(question, form)
+            response = await anyio.to_thread.run_sync(_response, question, form)
         except ValueError as error:
             wrong[question.id, question.key] = str(error)
         else:
@@ -63,7 +64,10 @@ async def show(page: PageRequest) -> Response:
     questions = _questions(page)
     return await page.show(
         "waiting.html",
-        rows=[_row(it, wrong.get((it.id, it.key), "")) for it in questions[:_MOST_SHOWN]],
+        # The forms are of the schemas of servers, which may be large.
+        rows=await anyio.to_thread.run_sync(
+            lambda: [_row(it, wrong.get((it.id, it.key), "")) for it in questions[:_MOST_SHOWN]]
+        ),
         total=len(questions),
         running=running_rows(page),
     )

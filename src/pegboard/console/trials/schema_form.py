@@ -17,6 +17,8 @@ _DEEPEST, _MOST_FIELDS = 6, 300
 _MOST_CHOICES, _MOST_VARIANTS, _MOST_ITEMS = 1000, 12, 100
 _MOST_HOPS = 3_000
 """How many references and parts of a schema a form follows."""
+_LONGEST_REFERENCE, _MOST_PARTS = 1_000, 100
+"""The longest reference that is followed, and how many schemas of an ``allOf`` count."""
 _LONG_TEXTS = frozenset(
     ("body", "code", "content", "html", "markdown", "message", "prompt", "sql", "text")
 )
@@ -281,7 +283,7 @@ class SchemaForm:
                     break
             else:
                 break
-        others = _list(part.get("allOf")) if depth < _DEEPEST else []
+        others = _list(part.get("allOf"))[:_MOST_PARTS] if depth < _DEEPEST else []
         part = _merged(part, [self._plain(it, depth + 1)[0] for it in others])
         kinds = _list(part.get("type"))
         if "null" in kinds and len(kinds) > 1:
@@ -290,7 +292,7 @@ class SchemaForm:
 
     def _target(self, reference: str) -> Schema:
         found: object = self._schema
-        if not reference.startswith("#"):
+        if not reference.startswith("#") or len(reference) > _LONGEST_REFERENCE:
             return {}
         for step in reference[1:].split("/")[1:]:
             found = object_in(found).get(unquote(step).replace("~1", "/").replace("~0", "~"))

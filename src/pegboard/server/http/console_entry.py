@@ -20,7 +20,8 @@ __all__ = ["CONSOLE", "ConsoleEntry"]
 
 CONSOLE = "/console"
 """Where the pages are."""
-_BODY = 4 * 1024 * 1024
+_BODY, _FIRST_BODY = 4 * 1024 * 1024, 64 * 1024
+"""The largest form of a browser that was let in, and of one that asks to be."""
 
 
 class ConsoleEntry:
@@ -42,7 +43,8 @@ class ConsoleEntry:
         """Serve a page."""
         console = await self._loaded()
         request.is_answered = True
-        limited = request.limited_receive(_BODY)
+        is_in = request.scope["pegboard.session"] is not None
+        limited = request.limited_receive(_BODY if is_in else _FIRST_BODY)
 
         async def receive() -> "Message":
             try:
