@@ -137,11 +137,13 @@ class ConfigPlans:
         """Plan to enable or disable a server.
 
         Raises:
-            ConfigError: when its entry cannot be used.
+            ConfigError: when its entry cannot be used, or the session may not start its program.
             ServerNotFoundError: when no server has this name.
         """
         file = ServersFile(path)
-        was = _before(file)
+        was, raw = _before(file), file.entries.get(name)
+        if on and raw is not None and not session.is_owner:
+            _check_remote({}, raw.value)
         file.switch(name, on=on)
         return self._kept("enable" if on else "disable", name, file, was, session)
 
