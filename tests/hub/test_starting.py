@@ -36,7 +36,7 @@ async def test_one_server_that_hangs_keeps_nobody_from_the_tools_of_the_others()
             await hub.started(["calc"])
         assert (await hub.call("mcp_calc_one", {"text": "hi"})).text() == "hi"
         assert hub.starting == ["late"]
-        with pytest.raises(ServerUnavailableError, match="is starting: "):
+        with pytest.raises(ServerUnavailableError, match="is still starting: "):
             await hub.call("mcp_late_two")
         late.let.set()
         with anyio.fail_after(5):
