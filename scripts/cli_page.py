@@ -20,6 +20,7 @@ JSON = {
     "outdated": "outdated:outdated_as_json",
     "list": "list_servers:server_as_json",
     "status": "status:status_as_json",
+    "console": "console:link_as_json",
     "logs": "logs:log_as_json",
     "search": "search:hit_as_json",
     "show": "show:tool_as_json",

@@ -29,7 +29,9 @@ def test_an_ordinary_entry_is_read_and_shown_with_few_calls(
 ) -> None:
     def listed(count: int) -> int:
         path = tmp_path / f"{count}.json"
-        path.write_text(json.dumps({"mcpServers": {f"s{n}": entry for n in range(count)}}))
+        path.write_text(
+            json.dumps({"mcpServers": {f"s{n}": entry for n in range(count)}}), encoding="utf-8"
+        )
         with environment_read_once():
             file = ServersFile(path)
 
@@ -54,10 +56,10 @@ def test_an_ordinary_entry_is_not_searched_field_by_field() -> None:
 
 def test_a_file_is_parsed_once_in_a_block_that_says_so(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
-    path.write_text("{}")
+    path.write_text("{}", encoding="utf-8")
     with files_read_once():
         first = read_jsonc(path)
-        path.write_text('{"a": 1}')
+        path.write_text('{"a": 1}', encoding="utf-8")
         assert read_jsonc(path) is first
     assert read_jsonc(path).value == {"a": 1}
 

@@ -11,7 +11,7 @@ from pegboard.cli.exit_codes import NOT_FOUND
 from pegboard.cli.terminal.output import complain, say, warn, write_json
 from pegboard.errors import ConfigError
 
-__all__ = ["add_to"]
+__all__ = ["add_to", "link_as_json"]
 
 
 def add_to(root: typer.Typer) -> None:
@@ -39,9 +39,14 @@ def console(
         raise ConfigError(words)
     link = f"{gateway.address}{path}"
     if json:
-        write_json({"link": link})
+        write_json(link_as_json(link))
         return
     say(link)
     warn("The link works once, within five minutes.")
     if not no_browser and not webbrowser.open(link):
         warn("No browser could be started: open the link in yours.")
+
+
+def link_as_json(link: str) -> dict[str, str]:
+    """Return what ``--json`` prints: an object with ``link``, which works once."""
+    return {"link": link}
