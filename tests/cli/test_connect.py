@@ -324,13 +324,13 @@ def test_of_a_file_that_is_gone_the_backup_is_named(run: Run) -> None:
 def test_all_clients_that_are_here_are_connected_and_disconnected(run: Run) -> None:
     paths = {name: installed(name) for name in ("cursor", "zed", "codex", "gemini")}
     key = ("--header", "Authorization: Bearer pb_1")
-    said = run("connect", "--all", "--url", "http://127.0.0.1:8765/mcp", *key)
+    said = run("connect", "--all", "--url", "http://127.0.0.1:9/mcp", *key)
     assert said.code == 0
     assert said.out.count("Pegboard was added to") == 4
     assert "pb_1" not in said.out + said.err
     for path in paths.values():
         written = path.read_bytes()
-        assert b"127.0.0.1:8765" in written
+        assert b"127.0.0.1:9" in written
         assert b"Bearer pb_1" in written
     said = run("disconnect", "--all")
     assert (said.code, said.out.count("is as it was")) == (0, 4)

@@ -22,6 +22,7 @@ from tests.upstream.tasks.serving import DONE, WORKING, hosted, stdio
 
 AT_ONCE = GatewayOptions(task_after_for={"*": 0})
 clients = pytest.mark.parametrize("client", [modern, handshake])
+protocols = pytest.mark.parametrize("protocol", ["2026-07-28", "legacy"])
 
 
 async def begun(caller: Caller, name: str, **arguments: Any) -> str:
@@ -34,7 +35,7 @@ async def begun(caller: Caller, name: str, **arguments: Any) -> str:
 
 
 @clients
-@pytest.mark.parametrize("protocol", ["2026-07-28", "legacy"])
+@protocols
 async def test_a_call_of_a_server_without_tasks_is_one(client: Any, protocol: Any) -> None:
     desk = SlowDesk()
     async with (
@@ -52,6 +53,42 @@ async def test_a_call_of_a_server_without_tasks_is_one(client: Any, protocol: An
         if client is handshake:
             listed = (await caller.send("tasks/list"))["tasks"]
             assert {it["taskId"] for it in listed} == {task, cancelled}
+
+
+@protocols
+async def test_clients_are_told_of_the_task_of_a_server_without_tasks(protocol: Any) -> None:
+    desk = SlowDesk()
+    async with (
+        hub(memory("desk", desk.bench, protocol=protocol)) as it,
+        Gateway(it, AT_ONCE) as gateway,
+    ):
+        caller, session = modern(gateway), handshake(gateway)
+        gateway.connected(session.client, session.wire)
+        task, other = [await begun(client, "mcp_desk_slow") for client in (caller, session)]
+        async with following(caller, task) as agreed:
+            assert agreed == [task]
+            desk.go_on.set()
+            assert text_of((await told(caller, "completed"))["result"]) == "done"
+        status = ""
+        while status != "completed":
+            heard = await session.wire.next("notifications/tasks/status")
+            assert heard["taskId"] == other
+            status = heard["status"]
+
+
+@protocols
+async def test_a_slow_call_of_a_server_of_each_era_becomes_a_task(protocol: Any) -> None:
+    desk = SlowDesk()
+    options = GatewayOptions(task_after=0.05)
+    async with (
+        hub(memory("desk", desk.bench, protocol=protocol)) as it,
+        Gateway(it, options) as gateway,
+    ):
+        caller = modern(gateway)
+        made = await caller.call("mcp_desk_slow")
+        assert made["resultType"] == "task"
+        desk.go_on.set()
+        assert text_of(await fetched(caller, made["taskId"])) == "done"
 
 
 @eras
